@@ -1,0 +1,2 @@
+// Package event is what an IDE backend emits, and the control records that steer every worker through the log.
+package event

@@ -1,0 +1,2 @@
+// Package sample is one training sequence, as it stands in a shard.
+package sample
