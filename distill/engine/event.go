@@ -102,7 +102,7 @@ func (e *Engine) derive(t *turn.Turn, s *session, r Record, x examined) {
 	case *event.SessionEvent_TurnEnded:
 		if t.EndedAt == 0 {
 			t.EndedAt = e.logTime
-			t.AnswerBy = e.logTime + e.reward.SettleAfter().Microseconds()
+			t.AnswerBy = e.logTime + e.reward.Spec().SettleAfter.Microseconds()
 			t.Deadline = min(t.AnswerBy, t.Deadline)
 			heap.Push(&e.due, due{t.Deadline, t.FirstOffset, t.Key})
 		}
