@@ -24,32 +24,35 @@ import (
 // ErrFenced: somebody else has the partition; everything is dropped. Any other error may come after the commit has
 // happened: the caller takes the lease again and reads what is true, and never tries the transaction twice.
 func (w *worker) commit(ctx context.Context, b *batch, files []object, state object, counts account.Balance, eng *engine.Engine) error {
+	asked := time.Now()
 	err := pgx.BeginFunc(ctx, w.pool, func(tx pgx.Tx) error {
 		if err := w.fence(ctx, tx, b, state, eng); err != nil {
 			return err
 		}
-		for _, step := range []func(context.Context, pgx.Tx) error{
-			func(ctx context.Context, tx pgx.Tx) error { return w.insertFiles(ctx, tx, b, files, eng) },
-			func(ctx context.Context, tx pgx.Tx) error { return w.addCounts(ctx, tx, counts) },
-			func(ctx context.Context, tx pgx.Tx) error { return addSums(ctx, tx, b) },
-			func(ctx context.Context, tx pgx.Tx) error { return w.insertMarks(ctx, tx, b) },
-		} {
-			if err := step(ctx, tx); err != nil {
-				return err
-			}
+		if err := w.insertFiles(ctx, tx, b, files, eng); err != nil {
+			return err
 		}
-		return nil
+		if err := w.addCounts(ctx, tx, counts); err != nil {
+			return err
+		}
+		if err := w.addSums(ctx, tx, b); err != nil {
+			return err
+		}
+		if err := w.insertMarks(ctx, tx, b); err != nil {
+			return err
+		}
+		return w.reached("commit: last statement done")
 	})
 	if err != nil {
 		return fmt.Errorf("committing offsets %d to %d of partition %d: %w", b.first, b.last, w.lease.Partition, err)
 	}
+	w.lease.prolong(asked, w.leases.term)
 	return nil
 }
 
 // fence moves the position if, and only if, we still hold the partition at the place where the batch began.
 func (w *worker) fence(ctx context.Context, tx pgx.Tx, b *batch, state object, eng *engine.Engine) error {
 	balance := eng.Account()
-	asked := time.Now()
 	tag, err := tx.Exec(ctx, `update partition set
 			committed_offset = $5, low_watermark = $6, log_time = $7, state_key = $8, state_sha256 = $9, log_digest = $10,
 			turns_opened = $11, turns_open = $12, lease_until = now() + make_interval(secs => $13)
@@ -63,8 +66,7 @@ func (w *worker) fence(ctx context.Context, tx pgx.Tx, b *batch, state object, e
 	if tag.RowsAffected() != 1 {
 		return ErrFenced
 	}
-	w.prolonged = asked
-	return nil
+	return w.reached("commit: position moved")
 }
 
 func (w *worker) insertFiles(ctx context.Context, tx pgx.Tx, b *batch, files []object, eng *engine.Engine) error {
@@ -78,7 +80,7 @@ func (w *worker) insertFiles(ctx context.Context, tx pgx.Tx, b *batch, files []o
 			return fmt.Errorf("shard %s: %w", o.id, err)
 		}
 	}
-	return nil
+	return w.reached("commit: files named")
 }
 
 func (w *worker) addCounts(ctx context.Context, tx pgx.Tx, counts account.Balance) error {
@@ -99,12 +101,12 @@ func (w *worker) addCounts(ctx context.Context, tx pgx.Tx, counts account.Balanc
 			return fmt.Errorf("accounting of turns: %w", err)
 		}
 	}
-	return nil
+	return w.reached("commit: accounted")
 }
 
 // addSums writes the rows that all partitions share, each kind in one statement and in key order, so that commits
 // can't deadlock.
-func addSums(ctx context.Context, tx pgx.Tx, b *batch) error {
+func (w *worker) addSums(ctx context.Context, tx pgx.Tx, b *batch) error {
 	if keys := b.sumsInOrder(); len(keys) > 0 {
 		n := len(keys)
 		experiments, metrics, arms := make([]string, n), make([]string, n), make([]string, n)
@@ -131,7 +133,7 @@ func addSums(ctx context.Context, tx pgx.Tx, b *batch) error {
 			return fmt.Errorf("exposed units: %w", err)
 		}
 	}
-	return nil
+	return w.reached("commit: sums added")
 }
 
 func (w *worker) insertMarks(ctx context.Context, tx pgx.Tx, b *batch) error {

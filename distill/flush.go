@@ -31,6 +31,9 @@ type object struct {
 // the commit's range and their content, so a repeat writes the same ones again; until the commit nothing names
 // them. Dead letters go out before the commit too: at least once, under their identity in the log.
 func (w *worker) flush(ctx context.Context, b *batch, state []byte) (files []object, stateObject object, err error) {
+	if err := w.reached("flush: begin"); err != nil {
+		return nil, object{}, err
+	}
 	if err := w.writeDeadLetters(ctx, b.deadLetters); err != nil {
 		return nil, object{}, err
 	}
@@ -93,7 +96,7 @@ func (w *worker) name(b *batch, kind, extension string, body []byte) object {
 
 // put writes an object and reads it back: a manifest must never name bytes that are not there.
 func (w *worker) put(ctx context.Context, o object, body []byte) error {
-	return w.patiently(ctx, "writing "+o.key, func() error {
+	err := w.patiently(ctx, "writing "+o.key, func() error {
 		if err := w.store.PutIfAbsent(ctx, o.key, body); err != nil {
 			return err
 		}
@@ -106,6 +109,10 @@ func (w *worker) put(ctx context.Context, o object, body []byte) error {
 		}
 		return nil
 	}, objstore.Retryable)
+	if err != nil {
+		return err
+	}
+	return w.reached("flush: " + o.kind + " written")
 }
 
 // writeDeadLetters keeps the originals byte for byte, with why and where they stood.

@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"sync/atomic"
 	"time"
 
 	"github.com/jackc/pgx/v5"
@@ -32,12 +33,20 @@ type Lease struct {
 	TurnsOpened     int64
 	TurnsOpen       map[string]int64
 
-	trusted time.Time // by our own monotonic clock: past this the owner stops by itself
+	trusted atomic.Int64 // by our own monotonic clock: past this the owner stops by itself
+}
+
+// started is the origin of our monotonic clock.
+var started = time.Now()
+
+// prolong trusts the lease for most of a term after it was asked for.
+func (l *Lease) prolong(asked time.Time, term time.Duration) {
+	l.trusted.Store(int64(asked.Sub(started) + term - term/4))
 }
 
 // Trusted fails once the lease may have run out by our own clock, with time to spare for a commit under way.
 func (l *Lease) Trusted() error {
-	if time.Now().After(l.trusted) {
+	if int64(time.Since(started)) > l.trusted.Load() {
 		return fmt.Errorf("partition %d: %w", l.Partition, ErrLeaseLost)
 	}
 	return nil
@@ -50,9 +59,6 @@ type leases struct {
 	owner string
 	term  time.Duration
 }
-
-// margin is how long before its end a lease is no longer trusted.
-func (l *leases) margin() time.Duration { return l.term / 4 }
 
 // ensure makes the partitions' rows.
 func (l *leases) ensure(ctx context.Context, partitions int) error {
@@ -111,7 +117,7 @@ func (l *leases) take(ctx context.Context, sql string, args ...any) (*Lease, err
 	if err != nil {
 		return nil, err
 	}
-	lease.trusted = asked.Add(l.term - l.margin())
+	lease.prolong(asked, l.term)
 	return lease, nil
 }
 
@@ -126,7 +132,7 @@ func (l *leases) renew(ctx context.Context, lease *Lease) error {
 	if tag.RowsAffected() != 1 {
 		return fmt.Errorf("partition %d: %w", lease.Partition, ErrFenced)
 	}
-	lease.trusted = asked.Add(l.term - l.margin())
+	lease.prolong(asked, l.term)
 	return nil
 }
 
