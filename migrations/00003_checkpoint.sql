@@ -9,7 +9,7 @@ end $$;
 -- +goose StatementEnd
 
 create table cut_schedule (
-  only      boolean     primary key default true check (only),
+  singleton boolean     primary key default true check (singleton),
   anchor    timestamptz not null,                          -- a slot; the others lie whole intervals away from it
   period_us bigint      not null check (period_us > 0),    -- between two slots, µs
   last_due  timestamptz,                                   -- the slot of the last cut, made or skipped
@@ -156,7 +156,7 @@ create table release (
 create trigger append_only before update or delete on release for each row execute function refuse_change();
 create table publication (release bigint primary key references release (seq), published_at timestamptz not null);
 create table live (
-  only    boolean     primary key default true check (only),
+  singleton boolean     primary key default true check (singleton),
   version text        not null references policy_version (version),
   release bigint      not null references release (seq),
   since   timestamptz not null

@@ -33,7 +33,7 @@ func Verify(ctx context.Context, w Weights, s *Submission) (note string, err err
 			return "", err
 		}
 	}
-	return fmt.Sprintf("%d files, every digest recomputed", len(s.Files)), nil
+	return fmt.Sprintf("all %d digests recomputed", len(s.Files)), nil
 }
 
 func verifyFile(ctx context.Context, w Weights, uri string, f File) error {

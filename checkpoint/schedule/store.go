@@ -21,7 +21,7 @@ type State struct {
 func Ensure(ctx context.Context, tx pgx.Tx, anchor time.Time, period time.Duration) error {
 	_, err := tx.Exec(ctx, `
 		insert into cut_schedule (anchor, period_us) values ($1, $2)
-		on conflict (only) do update set
+		on conflict (singleton) do update set
 			anchor = coalesce(cut_schedule.last_due, cut_schedule.anchor), period_us = excluded.period_us
 		where cut_schedule.period_us <> excluded.period_us`, anchor.UTC(), period.Microseconds())
 	if err != nil {
