@@ -76,7 +76,7 @@ create table candidate (
   starts_at  timestamptz not null,
   ends_at    timestamptz not null,
   verdict_by timestamptz not null,
-  check (opened_at <= verdict_by and submit_by <= evals_by and evals_by <= starts_at and starts_at < ends_at and ends_at <= verdict_by)
+  check (submit_by <= evals_by and evals_by <= starts_at and starts_at < ends_at and ends_at <= verdict_by)
 );
 -- The state of a candidate is the fold of its events: the last event's state. The table of transitions stands in
 -- checkpoint/candidate/state.go too; a test compares them.
@@ -134,10 +134,8 @@ create table verdict (
   experiment text        not null references experiment (id),
   verdict    text        not null check (verdict in ('SHIP', 'HOLD', 'ROLLBACK', 'INVALID')),
   at         timestamptz not null,
-  policy     text        not null,
-  evidence   text        not null,                         -- JSON
-  report     text        not null,                         -- JSON: every test with its numbers
-  sha256     text        not null                          -- of policy, evidence and report
+  record     text        not null,                         -- JSON: policy, evidence, and the verdict with every test's numbers
+  sha256     text        not null                          -- of the record
 );
 create trigger append_only before update or delete on verdict for each row execute function refuse_change();
 

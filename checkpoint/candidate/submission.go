@@ -73,18 +73,18 @@ type Code string
 
 // The refusals of a submission.
 const (
-	Malformed        Code = "malformed"             // a field is missing or makes no sense
-	UnknownCut       Code = "unknown_cut"           // no such cut, or it was never packed
-	CandidateClosed  Code = "candidate_closed"      // the cut's candidate has ended (its time is over)
-	WrongBase        Code = "wrong_base"            // not the version that was live at the cut
-	VersionExists    Code = "version_exists"        // another checkpoint has that name
-	DigestMismatch   Code = "digest_mismatch"       // a digest does not fit the files
-	ChangedTokenizer Code = "changed_tokenizer"     // tokenizer or chat template differ from the rows'
-	ForeignShard     Code = "foreign_shard"         // consumed something that is not in the cut
-	UndeclaredDrop   Code = "undeclared_drop"       // fewer rows than the cut has, and no word why
-	RowsDoNotAddUp   Code = "rows_do_not_add_up"    // more rows than the cut has
-	OtherContent     Code = "second_submission"     // the cut has a submission with other content
-	FileMissing      Code = "file_missing"          // a declared file is not in the store
+	Malformed        Code = "malformed"          // a field is missing or makes no sense
+	UnknownCut       Code = "unknown_cut"        // no such cut, or it was never packed
+	CandidateClosed  Code = "candidate_closed"   // the cut's candidate has ended (its time is over)
+	WrongBase        Code = "wrong_base"         // not the version that was live at the cut
+	VersionExists    Code = "version_exists"     // another checkpoint has that name
+	DigestMismatch   Code = "digest_mismatch"    // a digest does not fit the files
+	ChangedTokenizer Code = "changed_tokenizer"  // tokenizer or chat template differ from the rows'
+	ForeignShard     Code = "foreign_shard"      // consumed something that is not in the cut
+	UndeclaredDrop   Code = "undeclared_drop"    // fewer rows than the cut has, and no word why
+	RowsDoNotAddUp   Code = "rows_do_not_add_up" // more rows than the cut has
+	OtherContent     Code = "second_submission"  // the cut has a submission with other content
+	FileMissing      Code = "file_missing"       // a declared file is not in the store
 )
 
 // Refusal says why a submission is not taken, where, and what to do.
@@ -94,7 +94,9 @@ type Refusal struct {
 	Message string `json:"message"`
 }
 
-func (r *Refusal) Error() string { return fmt.Sprintf("submission refused (%s): %s", r.Code, r.Message) }
+func (r *Refusal) Error() string {
+	return fmt.Sprintf("submission refused (%s): %s", r.Code, r.Message)
+}
 
 func refuse(code Code, field, format string, args ...any) *Refusal {
 	return &Refusal{Code: code, Field: field, Message: fmt.Sprintf(format, args...)}

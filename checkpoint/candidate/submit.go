@@ -73,7 +73,8 @@ func cutOf(ctx context.Context, tx pgx.Tx, id string) (Cut, error) {
 	return c, nil
 }
 
-// Register gives a verified candidate's version its ordinal: the count that trainers want as an integer.
+// Register gives a version its ordinal: the count that trainers want as an integer. candidate is "" for the version
+// that `release init` names. A *Refusal if the name belongs to another checkpoint.
 func Register(ctx context.Context, tx pgx.Tx, version, candidate string, now time.Time) error {
 	_, err := tx.Exec(ctx, `
 		insert into policy_version (version, ordinal, candidate, registered_at)
@@ -81,6 +82,14 @@ func Register(ctx context.Context, tx pgx.Tx, version, candidate string, now tim
 		on conflict (version) do nothing`, version, candidate, now.UTC())
 	if err != nil {
 		return fmt.Errorf("register version %s: %w", version, err)
+	}
+	var owner string
+	err = tx.QueryRow(ctx, `select coalesce(candidate, '') from policy_version where version = $1`, version).Scan(&owner)
+	if err != nil {
+		return fmt.Errorf("register version %s: %w", version, err)
+	}
+	if owner != candidate {
+		return refuse(VersionExists, "version", "there is already a checkpoint %q: give each its own name", version)
 	}
 	return nil
 }

@@ -86,7 +86,9 @@ const selectCuts = `
 	from cut `
 
 // List reads all cuts, oldest first.
-func List(ctx context.Context, q querier) ([]Cut, error) { return load(ctx, q, selectCuts+`order by number`) }
+func List(ctx context.Context, q querier) ([]Cut, error) {
+	return load(ctx, q, selectCuts+`order by number`)
+}
 
 // Get reads one cut; ErrNotFound without it.
 func Get(ctx context.Context, q querier, id string) (*Cut, error) {

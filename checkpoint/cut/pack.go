@@ -72,8 +72,8 @@ func NewPacker(cfg Config, db Database, store Store, write func(context.Context,
 	return &Packer{cfg: cfg, db: db, store: store, write: write}, nil
 }
 
-// Packed is a packed cut that Finish records, or the reason why it has to be skipped.
-type Packed struct {
+// Result is a packed cut that Finish records, or the reason why it has to be skipped.
+type Result struct {
 	Skip     string
 	Manifest Manifest
 	Key      string // of the manifest
@@ -82,7 +82,7 @@ type Packed struct {
 
 // Pack reads a complete cut's shards, writes its parts and its manifest, and says what there is now. It may be
 // repeated: parts that were recorded before a crash are taken as they are, the others come out the same again.
-func (p *Packer) Pack(ctx context.Context, c *Cut) (*Packed, error) {
+func (p *Packer) Pack(ctx context.Context, c *Cut) (*Result, error) {
 	shards, err := Select(ctx, p.db, c)
 	if err != nil {
 		return nil, err
@@ -109,7 +109,7 @@ func (p *Packer) Pack(ctx context.Context, c *Cut) (*Packed, error) {
 		return nil, fmt.Errorf("%s: %w", c.ID, err)
 	}
 	if m.Taken < p.cfg.MinRows || m.Units < p.cfg.MinUnits {
-		return &Packed{Skip: fmt.Sprintf("%d rows of %d units of %s, at least %d rows of %d units are wanted; they go to the next cut",
+		return &Result{Skip: fmt.Sprintf("%d rows of %d units of %s, at least %d rows of %d units are wanted; they go to the next cut",
 			m.Taken, m.Units, c.Base, p.cfg.MinRows, p.cfg.MinUnits)}, nil
 	}
 	if err := p.parts(ctx, src, c, split(kept, p.cfg.PartBytes), &m); err != nil {
@@ -119,7 +119,7 @@ func (p *Packer) Pack(ctx context.Context, c *Cut) (*Packed, error) {
 	if err != nil {
 		return nil, fmt.Errorf("encode the manifest of %s: %w", c.ID, err)
 	}
-	out := &Packed{Manifest: m, Key: ManifestKey(c.ID), SHA256: arrowfile.SHA256(body)}
+	out := &Result{Manifest: m, Key: ManifestKey(c.ID), SHA256: arrowfile.SHA256(body)}
 	if err := p.store.PutIfAbsent(ctx, out.Key, body); err != nil {
 		return nil, fmt.Errorf("write the manifest of %s: %w", c.ID, err)
 	}
@@ -298,7 +298,7 @@ func Parts(ctx context.Context, q querier, cut string) ([]Part, error) {
 }
 
 // Finish records a packed cut and what became of every shard.
-func Finish(ctx context.Context, tx pgx.Tx, id string, p *Packed, now time.Time) error {
+func Finish(ctx context.Context, tx pgx.Tx, id string, p *Result, now time.Time) error {
 	m := &p.Manifest
 	shards, fates, rows := make([]string, len(m.Shards)), make([]string, len(m.Shards)), make([]int64, len(m.Shards))
 	for i, s := range m.Shards {

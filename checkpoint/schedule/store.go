@@ -52,13 +52,14 @@ func Load(ctx context.Context, tx pgx.Tx) (State, error) {
 	return s, nil
 }
 
-// Done records that the slot had its cut, made or skipped. A cut that somebody asked for leaves the slots alone.
-func Done(ctx context.Context, tx pgx.Tx, slot time.Time, asked bool) error {
-	query, args := `update cut_schedule set last_due = $1`, []any{slot.UTC()}
-	if asked {
-		query, args = `update cut_schedule set asked_by = null`, nil
+// Done records that a cut was made or skipped: for the slot, or, with a zero one, only for who asked.
+func Done(ctx context.Context, tx pgx.Tx, slot time.Time) error {
+	var at *time.Time
+	if !slot.IsZero() {
+		slot = slot.UTC()
+		at = &slot
 	}
-	if _, err := tx.Exec(ctx, query, args...); err != nil {
+	if _, err := tx.Exec(ctx, `update cut_schedule set last_due = coalesce($1, last_due), asked_by = null`, at); err != nil {
 		return fmt.Errorf("move the schedule of cuts on: %w", err)
 	}
 	return nil
