@@ -116,7 +116,7 @@ func similarity(before *turn.Turn, text string) ledger.Value {
 	}
 	for _, entry := range before.Entries {
 		if s := entry.Event.GetTurnStarted(); s != nil && s.GetText() != "" {
-			return ledger.Of(signal.Similarity(s.GetText(), text))
+			return signal.Similarity(s.GetText(), text)
 		}
 	}
 	return ledger.Value{}
