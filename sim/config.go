@@ -27,8 +27,8 @@ type Config struct {
 	Start time.Time
 	// Units is the number of users; 4,000 by default.
 	Units int
-	// TurnsPerUnitHour is how many turns a unit would like to make, .78 by default; a unit that is busy with a session
-	// starts the next one later, so that about 4 turns a unit come of it in five and a half hours.
+	// TurnsPerUnitHour is how many turns a unit would like to make, 1 by default; a unit that is busy with a session
+	// starts the next one later, so that about 5 turns a unit come of it in five and a half hours.
 	// A single unit's wish is gamma-distributed (shape 2) around it.
 	TurnsPerUnitHour float64
 	// BaseVersion is the policy version that behaves as the base does; "base-0" by default.
@@ -48,7 +48,7 @@ func (c Config) withDefaults() Config {
 		c.Units = 4000
 	}
 	if c.TurnsPerUnitHour == 0 {
-		c.TurnsPerUnitHour = .78
+		c.TurnsPerUnitHour = 1
 	}
 	if c.BaseVersion == "" {
 		c.BaseVersion = "base-0"

@@ -15,7 +15,7 @@ func TestRates(t *testing.T) {
 		t.Run(string(kind), func(t *testing.T) {
 			t.Parallel()
 			o := watch(t, Config{Seed: 7, Start: testStart, Assign: halves, Kind: kind})
-			require.InDelta(t, 15_500, len(o), 900, "turns in a cycle")
+			require.InDelta(t, 20_000, len(o), 1000, "turns in a cycle")
 			candidate, err := Candidate(kind)
 			require.NoError(t, err)
 			all := func(*turnFacts) bool { return true }

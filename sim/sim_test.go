@@ -119,7 +119,7 @@ func TestEvents(t *testing.T) {
 	require.Positive(t, unending)
 	require.Less(t, unending, len(started)/50)
 	require.Positive(t, branches)
-	require.InDelta(t, 20, float64(events)/float64(len(started)), 1, "events per turn")
+	require.InDelta(t, 15.5, float64(events)/float64(len(started)), 1, "events per turn")
 }
 
 // checkSteps follows the token sequences, and counts branches.

@@ -87,7 +87,7 @@ func (s *session) plan(started *event.TurnStarted, at int64) plan {
 		p.outcome = asked
 	case kind < b.Questions+b.Delivery:
 		p.outcome = delivered
-		p.edits = 1 + whole(r, .32) + whole(r, .12)
+		p.edits = 1 + whole(r, .15) + whole(r, .05)
 		p.aborted = r.Float64() < shareStopAfter*b.Aborts/b.Delivery
 	case kind < b.Questions+b.Delivery+(1-shareStopAfter)*b.Aborts:
 		p.outcome, p.aborted = stopped, true
@@ -152,7 +152,7 @@ func (s *session) planSteps(p plan) []step {
 		broken = 1 + whole(r, .1) // one in ten goes wrong a second time
 	}
 	editSteps := (p.edits + 1) / 2
-	lookups := min(r.IntN(5), mostSteps-1-editSteps-broken)
+	lookups := min(r.IntN(3), mostSteps-1-editSteps-broken)
 	if p.outcome == gaveUp {
 		lookups = max(lookups, 1)
 	}
