@@ -181,7 +181,7 @@ func TestVerdictOfThawedEvidenceIsTheSameToTheBit(t *testing.T) {
 	t.Parallel()
 	r := rand.New(rand.NewPCG(3, 3))
 	for _, b := range []behaviour{better, control, worse} {
-		_, e := play(r, gatepolicy.Default(), 1500, b)
+		_, e := play(r, gatepolicy.Default(), 1500, demoLooks, b)
 		e.Now = time.Now() // with a monotonic clock and a place on earth
 		e.CommittedThrough = e.CommittedThrough.In(time.FixedZone("CET", 3600))
 		requireRoundTrip(t, gatepolicy.Default(), e)

@@ -31,20 +31,34 @@ func relative(d metric.Def, control, candidate stats.Ratio) reading {
 	default:
 		l = stats.RelativeLift(control, candidate)
 	}
-	r := reading{lift: sign(d) * l.Estimate, se: l.SE, benefit: identity, scale: identity}
-	if d.Scale == metric.LogRatio {
-		// exp(±x) − 1 is the change of the rate; its sign is turned where a lower rate is the benefit.
-		// Beyond e⁵⁰ nothing is known anyway, and infinity has no JSON.
-		r.benefit = func(x float64) float64 { return sign(d) * math.Expm1(sign(d)*min(max(x, -50), 50)) }
-		r.scale = func(b float64) float64 { return sign(d) * math.Log1p(sign(d)*b) }
+	return reading{
+		lift: sign(d) * l.Estimate, se: l.SE,
+		benefit: func(x float64) float64 { return fromScale(d, x) },
+		scale:   func(b float64) float64 { return onScale(d, b) },
 	}
-	return r
 }
 
 // absolute reads the difference in the metric's own unit.
 func absolute(d metric.Def, control, candidate stats.Ratio) reading {
 	l := stats.AbsoluteLift(stats.WithRareEvents(control, candidate))
 	return reading{lift: sign(d) * l.Estimate, se: l.SE, benefit: identity, scale: identity}
+}
+
+// onScale turns a benefit-signed relative change into the scale of the tests: that of a logarithm for a rate.
+func onScale(d metric.Def, benefit float64) float64 {
+	if d.Scale == metric.LogRatio {
+		return sign(d) * math.Log1p(sign(d)*benefit)
+	}
+	return benefit
+}
+
+// fromScale is its inverse.
+func fromScale(d metric.Def, x float64) float64 {
+	if d.Scale == metric.LogRatio {
+		// Beyond e⁵⁰ nothing is known anyway, and infinity has no JSON.
+		return sign(d) * math.Expm1(sign(d)*min(max(x, -50), 50))
+	}
+	return x
 }
 
 func sign(d metric.Def) float64 {

@@ -28,7 +28,7 @@ const (
 	demoUnits        = 4000
 	demoTurnsPerUnit = 4
 	latencySD        = .9
-	looks            = 4 // of the continuous watch, the last one at the end
+	demoLooks        = 4 // of the continuous watch, the last one at the end
 )
 
 var start = time.Date(2026, 1, 5, 1, 15, 0, 0, time.UTC)
@@ -69,7 +69,7 @@ func (s sums) metrics() map[string]ArmSums {
 
 // play runs a test of the demo's size and looks at it several times, the last time at the declared end; it
 // returns the first final verdict.
-func play(r *rand.Rand, p Policy, units int, candidate behaviour) (Verdict, Evidence) {
+func play(r *rand.Rand, p Policy, units, looks int, candidate behaviour) (Verdict, Evidence) {
 	countsUntil, end := p.Window(start)
 	e := Evidence{Experiment: "exp", Control: "base", Candidate: "cand", StartsAt: start, CountsUntil: countsUntil, EndsAt: end}
 	type unit struct {
@@ -80,7 +80,7 @@ func play(r *rand.Rand, p Policy, units int, candidate behaviour) (Verdict, Evid
 	all := make([]unit, units)
 	for i := range all {
 		activity := (r.ExpFloat64() + r.ExpFloat64()) / 2 // gamma of shape 2, mean 1
-		all[i] = unit{arm: i % 2, bucket: r.IntN(4096), quiet: math.Exp(-demoTurnsPerUnit * activity / looks)}
+		all[i] = unit{arm: i % 2, bucket: r.IntN(4096), quiet: math.Exp(-demoTurnsPerUnit * activity / float64(looks))}
 	}
 	s := newSums()
 	var exposed, settled Arms
@@ -104,7 +104,7 @@ func play(r *rand.Rand, p Policy, units int, candidate behaviour) (Verdict, Evid
 			}
 		}
 		settled = exposed
-		e.CommittedThrough = start.Add(end.Sub(start) * time.Duration(look) / looks)
+		e.CommittedThrough = start.Add(end.Sub(start) * time.Duration(look) / time.Duration(looks))
 		e.Now = e.CommittedThrough.Add(time.Second)
 		e.Metrics = s.metrics()
 		e.ExposedUnits, e.UnitsWithTelemetry = exposed, &settled
@@ -178,7 +178,7 @@ func TestDemoThroughTheGate(t *testing.T) {
 			decisions := map[Decision]int{}
 			early := 0
 			for range c.runs {
-				v, _ := play(r, gatepolicy.Default(), demoUnits, c.candidate)
+				v, _ := play(r, gatepolicy.Default(), demoUnits, demoLooks, c.candidate)
 				decisions[v.Decision]++
 				if v.Early {
 					early++
