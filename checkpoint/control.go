@@ -116,15 +116,11 @@ type slots struct{ c *Control }
 func (s slots) Next(t time.Time) time.Time {
 	ctx, cancel := context.WithTimeout(context.Background(), 5*time.Second)
 	defer cancel()
-	next := t.Add(s.c.cfg.Every)
-	_ = pgx.BeginFunc(ctx, s.c.deps.DB, func(tx pgx.Tx) error {
-		state, err := schedule.Load(ctx, tx)
-		if err == nil {
-			next = state.Next(t)
-		}
-		return err
-	})
-	return next
+	plan, err := schedule.Peek(ctx, s.c.deps.DB)
+	if err != nil {
+		return t.Add(s.c.cfg.Every) // the passes go on all the same; their error is logged
+	}
+	return plan.Next(t)
 }
 
 // maxMoves bounds a pass: a candidate has fewer steps from its cut to its end.
