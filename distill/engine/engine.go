@@ -9,6 +9,7 @@ import (
 	"millrace/distill/turn"
 	"millrace/schemas/event"
 	"millrace/schemas/ledger"
+	"millrace/schemas/rewardspec"
 )
 
 // Options are what an engine is told when it is made; everything else comes through the log.
@@ -248,7 +249,17 @@ func (e *Engine) compile(c *event.ConfigAdopted) (*reward.Reward, error) {
 	if r, ok := e.rewards[id]; ok {
 		return r, nil
 	}
-	r, err := reward.FromDocuments(e.documents[c.GetRewardSpecDigest()], c.GetRewardSpecDigest(), e.documents[c.GetBaselineDigest()])
+	spec, err := rewardspec.Parse(e.documents[c.GetRewardSpecDigest()])
+	if err != nil {
+		return nil, err
+	}
+	baseline := rewardspec.BaselineV0()
+	if d := c.GetBaselineDigest(); d != "" {
+		if baseline, err = rewardspec.ParseBaseline(e.documents[d]); err != nil {
+			return nil, err
+		}
+	}
+	r, err := reward.Compile(spec, c.GetRewardSpecDigest(), baseline)
 	if err != nil {
 		return nil, err
 	}

@@ -102,7 +102,7 @@ func (e *Engine) derive(t *turn.Turn, s *session, r Record, x examined) {
 	case *event.SessionEvent_TurnEnded:
 		if t.EndedAt == 0 {
 			t.EndedAt = e.logTime
-			t.AnswerBy = e.logTime + e.reward.SettleAfter().Microseconds()
+			t.AnswerBy = e.logTime + e.reward.Spec().SettleAfter.Microseconds()
 			t.Deadline = min(t.AnswerBy, t.Deadline)
 			heap.Push(&e.due, due{t.Deadline, t.FirstOffset, t.Key})
 		}
@@ -116,7 +116,7 @@ func similarity(before *turn.Turn, text string) ledger.Value {
 	}
 	for _, entry := range before.Entries {
 		if s := entry.Event.GetTurnStarted(); s != nil && s.GetText() != "" {
-			return ledger.Of(signal.Similarity(s.GetText(), text))
+			return signal.Similarity(s.GetText(), text)
 		}
 	}
 	return ledger.Value{}

@@ -1,7 +1,6 @@
 package engine
 
 import (
-	"cmp"
 	"maps"
 	"slices"
 	"strconv"
@@ -19,7 +18,7 @@ func (e *Engine) bareRow(t *turn.Turn) ledger.Row {
 	return ledger.Row{
 		Kind: ledger.Turn, SessionID: t.SessionID, TurnID: t.TurnID, PolicyVersion: t.Version(),
 		RewardSpec: e.config.GetRewardSpecName(), RewardSpecDigest: e.config.GetRewardSpecDigest(),
-		ClassifierVersion: signal.ClassifierVersion, BaselineVersion: e.reward.BaselineVersion(),
+		ClassifierVersion: signal.ClassifierVersion, BaselineVersion: e.reward.Baseline().Version,
 		Topic: e.opts.Topic, Partition: e.opts.Partition, FirstOffset: t.FirstOffset, LastOffset: t.LastOffset,
 		SettledAt: micros(e.logTime), Chain: 1, Signals: make([]ledger.Value, len(ledger.Signals)), Outcome: "unended",
 	}
@@ -34,10 +33,10 @@ func (e *Engine) fill(m *scored, pEdit float64, chain int) {
 	row.PolicyVersions = f.Versions
 	row.Experiment, row.Arm = c.GetExperiment(), c.GetArm()
 	row.Origin = originOf(f)
-	row.Intent = intentOf(f)
+	row.Intent = intentOf(f.Started.GetIntent())
 	row.HarnessVersion = c.GetHarnessVersion()
 	row.Language, row.SizeClass = c.GetRepository().GetMainLanguage(), c.GetRepository().GetSizeClass()
-	row.Stratum = stratumOf(f)
+	row.Stratum = e.stratum(f)
 	row.ToolSchemaDigest = c.GetToolSchemaDigest()
 	row.Outcome = f.Outcome()
 	row.Chain = int32(chain)
@@ -149,17 +148,22 @@ func originOf(f *turn.Facts) string {
 }
 
 // intentOf is the intent as the backend stamped it before the first step: edit, ask, debug, review or unknown.
-func intentOf(f *turn.Facts) string {
-	if i := f.Started.GetIntent(); i != event.Intent_INTENT_UNSPECIFIED {
-		return strings.ToLower(i.String())
+func intentOf(i event.Intent) string {
+	if i == event.Intent_INTENT_UNSPECIFIED {
+		return "unknown"
 	}
-	return "unknown"
+	return strings.ToLower(i.String())
 }
 
-// stratumOf groups turns by what was known before the first step, and by nothing later.
-func stratumOf(f *turn.Facts) string {
+// stratum groups turns by what was known before the first step, and by nothing later.
+func (e *Engine) stratum(f *turn.Facts) string {
 	r := f.Context.GetRepository()
-	return strings.Join([]string{intentOf(f), cmp.Or(r.GetMainLanguage(), "-"), cmp.Or(r.GetSizeClass(), "-"), originOf(f)}, "|")
+	return e.reward.Stratum(f.Started.GetIntent(), r.GetMainLanguage(), r.GetSizeClass(), f.Context.GetOrigin())
+}
+
+// pEdit is how likely the request asked for an edit.
+func (e *Engine) pEdit(f *turn.Facts) float64 {
+	return e.reward.PEdit(f.Started.GetIntent(), e.stratum(f))
 }
 
 func sortedKeys[V any](m map[string]V) []string { return slices.Sorted(maps.Keys(m)) }

@@ -161,7 +161,7 @@ func (e *Engine) asks(t *turn.Turn) bool {
 		return false
 	}
 	f := turn.Fold(t)
-	return f.AsksInsteadOfEditing() && e.reward.PEdit(intentOf(f), stratumOf(f)) > 0
+	return f.AsksInsteadOfEditing() && e.pEdit(f) > 0
 }
 
 // scored is a turn on its way to a row.
@@ -192,7 +192,7 @@ func (e *Engine) score(chain []*turn.Turn) (out []Settled) {
 	for i, t := range chain {
 		m := &scored{turn: t, facts: turn.Fold(t)}
 		if i == 0 {
-			pEdit = e.reward.PEdit(intentOf(m.facts), stratumOf(m.facts))
+			pEdit = e.pEdit(m.facts)
 		}
 		members[i] = m
 	}
@@ -203,6 +203,8 @@ func (e *Engine) score(chain []*turn.Turn) (out []Settled) {
 		input := reward.Input{Signals: m.row.Signals, FollowUpClass: m.row.FollowUpClass, Stratum: m.row.Stratum}
 		if m.asks {
 			input.Chain = e.outcomeOf(members, i)
+		} else {
+			input.QuestionCalls = m.facts.QuestionCalls()
 		}
 		m.result = e.reward.Score(input)
 		m.row.Components = m.result.Components
@@ -278,7 +280,7 @@ func (e *Engine) disposition(m *scored, tokens bool, why string) (ledger.Disposi
 	if reason := e.fault(f); reason != "" {
 		return ledger.Faulted, reason
 	}
-	if n := len(f.Versions); n > e.reward.MaxPolicyVersions() {
+	if n := len(f.Versions); n > e.reward.Spec().MaxPolicyVersions {
 		return ledger.MixedPolicy, fmt.Sprintf("%d policy versions", n)
 	}
 	switch {

@@ -118,13 +118,8 @@ func editRetention(e *turn.Edit) ledger.Value {
 // each score is blind where the other sees.
 func keptShare(o *event.EditObserved) ledger.Value {
 	if len(o.GetHunks()) > 0 {
-		var m mean
-		for _, h := range o.GetHunks() {
-			one := []*event.Hunk{h}
-			size := float64(max(len(h.GetAi()), len(h.GetBefore()), 1))
-			m.add(smaller(FourGram(one), NoRevert(one)), math.Min(size, maxEditCharacters))
-		}
-		return m.value()
+		share, _ := Kept(o.GetHunks(), maxEditCharacters)
+		return ledger.Of(share)
 	}
 	fg, nr := scores(o)
 	return smaller(fg, nr)
@@ -139,10 +134,10 @@ func scores(o *event.EditObserved) (fourGram, noRevert ledger.Value) {
 	}
 	if len(o.GetHunks()) > 0 {
 		if !fourGram.Known {
-			fourGram = FourGram(o.GetHunks())
+			fourGram = ledger.Of(FourGram(o.GetHunks()))
 		}
 		if !noRevert.Known {
-			noRevert = NoRevert(o.GetHunks())
+			noRevert = ledger.Of(NoRevert(o.GetHunks()))
 		}
 	}
 	return fourGram, noRevert

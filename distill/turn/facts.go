@@ -188,7 +188,7 @@ func (f *Facts) Delivered() bool {
 	return false
 }
 
-// Applied says whether the edit reached the working tree.
+// InTree says whether the edit reached the working tree.
 func (e *Edit) InTree() bool {
 	switch e.Decided.GetDecision() {
 	case event.Decision_ACCEPTED, event.Decision_PARTLY:
@@ -200,14 +200,20 @@ func (e *Edit) InTree() bool {
 	}
 }
 
-// Questions are the calls of a question tool, and the question at the end.
-func (f *Facts) Questions() int {
+// QuestionCalls are the calls of a question tool.
+func (f *Facts) QuestionCalls() int {
 	n := 0
 	for i := range f.Calls {
 		if f.Calls[i].GetKind() == event.ToolKind_QUESTION {
 			n++
 		}
 	}
+	return n
+}
+
+// Questions are the calls of a question tool, and the question at the end.
+func (f *Facts) Questions() int {
+	n := f.QuestionCalls()
 	if f.Ended.GetAsksUser() {
 		n++
 	}

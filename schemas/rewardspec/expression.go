@@ -143,7 +143,7 @@ func simplify(e ast.Expr) (map[string]bool, error) {
 		case ast.CallKind:
 			call := e.AsCall()
 			if call.IsMemberFunction() || !slices.Contains(functions, call.FunctionName()) {
-				return fmt.Errorf("unknown function %q; there are min, max and + - * / < <= > >= == != && || ! ?:", call.FunctionName())
+				return fmt.Errorf("unknown function %q; there are min, max and the operators + - * / < <= > >= == != && || ! ?: of CEL", call.FunctionName())
 			}
 			for _, arg := range call.Args() {
 				if err := walk(arg); err != nil {

@@ -1,0 +1,232 @@
+package arrowfile
+
+import (
+	"bytes"
+	"context"
+	"fmt"
+	"strconv"
+
+	"github.com/apache/arrow/go/v17/arrow"
+	"github.com/apache/arrow/go/v17/arrow/array"
+	"github.com/apache/arrow/go/v17/parquet"
+	"github.com/apache/arrow/go/v17/parquet/compress"
+	"github.com/apache/arrow/go/v17/parquet/file"
+	"github.com/apache/arrow/go/v17/parquet/pqarrow"
+
+	"millrace/schemas/ledger"
+)
+
+// rowGroup is the most rows that are in memory as columns at once.
+const rowGroup = 65_536
+
+// WriteLedger encodes ledger rows, in their order, as a Parquet file (zstd, dictionaries on texts, row groups of
+// 65,536), and reads it back before it returns. It refuses numbers that aren't finite.
+func WriteLedger(rows []ledger.Row) (body []byte, err error) {
+	defer recovered("write ledger", &err)
+	for i := range rows {
+		if err := checkLedgerRow(&rows[i]); err != nil {
+			return nil, fmt.Errorf("write ledger: row %d (turn %s): %w", i, rows[i].TurnID, err)
+		}
+	}
+	schema := schemaOf(ledgerColumns, nil)
+	properties := []parquet.WriterProperty{
+		parquet.WithCompression(compress.Codecs.Zstd),
+		parquet.WithCompressionLevel(1),
+		parquet.WithDictionaryDefault(false), // on numbers it would cost more time than it saves space
+		parquet.WithMaxRowGroupLength(rowGroup),
+		parquet.WithAllocator(allocator),
+	}
+	for _, c := range ledgerColumns {
+		if c.typ.ID() == arrow.STRING {
+			properties = append(properties, parquet.WithDictionaryFor(c.name, true))
+		}
+	}
+	for _, path := range []string{"policy_versions.list.element", "components.list.element.name"} {
+		properties = append(properties, parquet.WithDictionaryFor(path, true))
+	}
+
+	var sink bytes.Buffer
+	writer, err := pqarrow.NewFileWriter(schema, &sink, parquet.NewWriterProperties(properties...),
+		pqarrow.NewArrowWriterProperties(pqarrow.WithAllocator(allocator)))
+	if err != nil {
+		return nil, fmt.Errorf("write ledger: %w", err)
+	}
+	for _, entry := range [][2]string{{"millrace.schema", ledger.SchemaVersion}, {"millrace.rows", strconv.Itoa(len(rows))}} {
+		if err := writer.AppendKeyValueMetadata(entry[0], entry[1]); err != nil {
+			return nil, fmt.Errorf("write ledger: %w", err)
+		}
+	}
+	var groups []arrow.Record
+	for from := 0; from < len(rows); from += rowGroup {
+		group := buildRecord(schema, ledgerColumns, rows[from:min(from+rowGroup, len(rows))])
+		if err := writer.Write(group); err != nil {
+			return nil, fmt.Errorf("write ledger: %w", err)
+		}
+		groups = append(groups, group)
+	}
+	if err := writer.Close(); err != nil {
+		return nil, fmt.Errorf("write ledger: %w", err)
+	}
+	if err := verifyLedger(sink.Bytes(), groups); err != nil {
+		return nil, fmt.Errorf("write ledger: read back: %w", err)
+	}
+	return sink.Bytes(), nil
+}
+
+// verifyLedger compares every value of a file with what was to be written.
+func verifyLedger(body []byte, want []arrow.Record) error {
+	next := 0
+	return eachRowGroup(body, func(got []arrow.Array, rows int) error {
+		if next == len(want) {
+			return fmt.Errorf("more than the %d row groups written", len(want))
+		}
+		w := want[next]
+		if int64(rows) != w.NumRows() {
+			return fmt.Errorf("row group %d has %d rows, not %d", next, rows, w.NumRows())
+		}
+		for c, a := range w.Columns() {
+			if !sameValues(a, got[c]) {
+				return fmt.Errorf("row group %d, column %s differs from what was written", next, w.ColumnName(c))
+			}
+		}
+		next++
+		return nil
+	}, func() error {
+		if next != len(want) {
+			return fmt.Errorf("%d row groups of the %d written", next, len(want))
+		}
+		return nil
+	})
+}
+
+// sameValues compares two arrays; lists by their parts, as Parquet names their items otherwise.
+func sameValues(a, b arrow.Array) bool {
+	switch a := a.(type) {
+	case *array.List:
+		b := b.(*array.List)
+		if a.Len() != b.Len() {
+			return false
+		}
+		for i := range a.Len() {
+			from, to := a.ValueOffsets(i)
+			if f, t := b.ValueOffsets(i); f != from || t != to {
+				return false
+			}
+		}
+		return sameValues(a.ListValues(), b.ListValues())
+	case *array.Struct:
+		b := b.(*array.Struct)
+		for i := range a.NumField() {
+			if !sameValues(a.Field(i), b.Field(i)) {
+				return false
+			}
+		}
+		return a.Len() == b.Len()
+	}
+	return array.Equal(a, b)
+}
+
+// ReadLedger decodes a ledger file. Columns that this build doesn't know are left out, signals that the file
+// doesn't know are null; every row has one value for each of ledger.Signals. It never panics, but takes a
+// corrupt file's word for many things: compare size and SHA-256 first.
+func ReadLedger(body []byte) (rows []ledger.Row, err error) {
+	defer recovered("read ledger", &err)
+	err = eachRowGroup(body, func(arrays []arrow.Array, n int) error {
+		first := len(rows)
+		rows = append(rows, make([]ledger.Row, n)...)
+		signals := make([]ledger.Value, n*len(ledger.Signals))
+		for i := range rows[first:] {
+			rows[first+i].Signals, signals = signals[:len(ledger.Signals):len(ledger.Signals)], signals[len(ledger.Signals):]
+		}
+		for i, c := range ledgerColumns {
+			if arrays[i] == nil {
+				continue
+			}
+			if err := c.checked(arrays[i], n); err != nil {
+				return err
+			}
+			c.read(arrays[i], rows[first:])
+		}
+		return nil
+	}, func() error { return nil })
+	if err != nil {
+		return nil, fmt.Errorf("read ledger: %w", err)
+	}
+	return rows, nil
+}
+
+// eachRowGroup gives a file's columns, row group by row group, in the order of ledgerColumns; nil for a nullable column that the
+// file doesn't have.
+func eachRowGroup(body []byte, visit func(arrays []arrow.Array, rows int) error, end func() error) error {
+	reader, err := file.NewParquetReader(bytes.NewReader(body))
+	if err != nil {
+		return err
+	}
+	defer reader.Close()
+	md := reader.MetaData()
+	if v := md.KeyValueMetadata().FindValue("millrace.schema"); v == nil || *v != ledger.SchemaVersion {
+		return fmt.Errorf("not a ledger file of schema version %s", ledger.SchemaVersion)
+	}
+	if v := md.KeyValueMetadata().FindValue("millrace.rows"); v == nil || *v != strconv.FormatInt(reader.NumRows(), 10) {
+		return fmt.Errorf("%d rows, and its metadata says otherwise", reader.NumRows())
+	}
+	arrowReader, err := pqarrow.NewFileReader(reader, pqarrow.ArrowReadProperties{}, allocator)
+	if err != nil {
+		return err
+	}
+	schema, err := arrowReader.Schema()
+	if err != nil {
+		return err
+	}
+	place := make([]int, len(ledgerColumns))
+	for i, c := range ledgerColumns {
+		found := schema.FieldIndices(c.name)
+		switch {
+		case len(found) == 1:
+			place[i] = found[0]
+		case len(found) == 0 && c.nullable:
+			place[i] = -1
+		default:
+			return fmt.Errorf("%d columns named %s, not one", len(found), c.name)
+		}
+	}
+	for g := range reader.NumRowGroups() {
+		table, err := arrowReader.RowGroup(g).ReadTable(context.Background(), nil)
+		if err != nil {
+			return fmt.Errorf("row group %d: %w", g, err)
+		}
+		arrays := make([]arrow.Array, len(place))
+		for i, p := range place {
+			if p < 0 {
+				continue
+			}
+			if arrays[i], err = array.Concatenate(table.Column(p).Data().Chunks(), allocator); err != nil {
+				return fmt.Errorf("row group %d, column %s: %w", g, ledgerColumns[i].name, err)
+			}
+		}
+		if err := visit(arrays, int(table.NumRows())); err != nil {
+			return err
+		}
+	}
+	return end()
+}
+
+func checkLedgerRow(r *ledger.Row) error {
+	if len(r.Signals) > len(ledger.Signals) {
+		return fmt.Errorf("%d signals; there are %d", len(r.Signals), len(ledger.Signals))
+	}
+	for i, v := range r.Signals {
+		if v.Known && !finite(v.Number) {
+			return fmt.Errorf("signal %s is %g: must be finite or null", ledger.Signals[i].Name, v.Number)
+		}
+	}
+	for _, c := range r.Components {
+		if c.Value.Known && !finite(c.Value.Number) {
+			return fmt.Errorf("component %s is %g: must be finite or null", c.Name, c.Value.Number)
+		}
+	}
+	if r.Reward.Known && !finite(r.Reward.Number) || r.Advantage.Known && !finite(r.Advantage.Number) {
+		return fmt.Errorf("reward %g, advantage %g: must be finite or null", r.Reward.Number, r.Advantage.Number)
+	}
+	return nil
+}
