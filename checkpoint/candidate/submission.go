@@ -155,6 +155,14 @@ func Check(s *Submission, cut Cut) *Refusal {
 	return nil
 }
 
+// CheckVersion says whether a policy version's name can be used: it becomes a folder in the store.
+func CheckVersion(version string) *Refusal {
+	if version == "" || strings.ContainsAny(version, "/\\ \t\n") || strings.HasPrefix(version, ".") || len(version) > 200 {
+		return refuse(Malformed, "version", "version %q: 1 to 200 characters, no slash, no space, not beginning with a dot", version)
+	}
+	return nil
+}
+
 func wellFormed(s *Submission) *Refusal {
 	for _, f := range []struct{ name, value string }{
 		{"cut", s.Cut}, {"version", s.Version}, {"base", s.Base}, {"weights_uri", s.WeightsURI}, {"root_digest", s.RootDigest}, {"run", s.Run},
@@ -163,9 +171,8 @@ func wellFormed(s *Submission) *Refusal {
 			return refuse(Malformed, f.name, "%s is missing", f.name)
 		}
 	}
-	// The version becomes the name of a folder in the store.
-	if strings.ContainsAny(s.Version, "/\\ \t\n") || s.Version == "." || s.Version == ".." || len(s.Version) > 200 {
-		return refuse(Malformed, "version", "version %q: up to 200 characters, no slash and no space", s.Version)
+	if r := CheckVersion(s.Version); r != nil {
+		return r
 	}
 	switch s.Format {
 	case Safetensors, LoRA, Delta:

@@ -40,6 +40,7 @@ var (
 	ErrNoLive       = errors.New("no checkpoint is live yet: name the one that serves now with `millrace release init VERSION`")
 	ErrLiveExists   = errors.New("a checkpoint is live already")
 	ErrNothingToUse = errors.New("there is nothing to go back to")
+	ErrOtherBase    = errors.New("the candidate was tested against another checkpoint than the live one")
 )
 
 // Database is a pool, or a transaction.
@@ -126,7 +127,7 @@ func Promote(ctx context.Context, tx pgx.Tx, c *candidate.Candidate, evidence, w
 		return err
 	}
 	if live.Version != c.Base {
-		return fmt.Errorf("candidate %s was made from %s and tested against it, but live is %s: it can't be promoted", c.ID, c.Base, live.Version)
+		return fmt.Errorf("%w: %s was made from %s, live is %s", ErrOtherBase, c.ID, c.Base, live.Version)
 	}
 	if err := candidate.Append(ctx, tx, c.ID, candidate.Promoted, now, who, why, nil); err != nil {
 		return err

@@ -9,6 +9,11 @@ import (
 	"github.com/jackc/pgx/v5"
 )
 
+// querier is a pool, or a transaction.
+type querier interface {
+	QueryRow(ctx context.Context, sql string, args ...any) pgx.Row
+}
+
 // State is the schedule as it stands in Postgres.
 type State struct {
 	Anchored
@@ -30,24 +35,39 @@ func Ensure(ctx context.Context, tx pgx.Tx, anchor time.Time, period time.Durati
 	return nil
 }
 
-// Load reads the schedule and locks it to the end of the transaction.
-func Load(ctx context.Context, tx pgx.Tx) (State, error) {
+// Upcoming is when the next cut is due: a slot that had none yet, or the next one.
+func (s State) Upcoming(now time.Time) time.Time {
+	if slot, due := s.Due(now, s.Last); due {
+		return slot.Time
+	}
+	if now.Before(s.Anchor) {
+		return s.Anchor
+	}
+	return s.Next(now)
+}
+
+// Load reads the schedule and locks it to the end of the transaction. ErrNotStarted without one.
+func Load(ctx context.Context, tx pgx.Tx) (State, error) { return read(ctx, tx, ` for update`) }
+
+// Peek reads the schedule. ErrNotStarted without one.
+func Peek(ctx context.Context, q querier) (State, error) { return read(ctx, q, ``) }
+
+func read(ctx context.Context, q querier, lock string) (State, error) {
 	var (
 		s      State
 		period int64
 		last   *time.Time
-		asked  *string
 	)
-	err := tx.QueryRow(ctx, `select anchor, period_us, last_due, asked_by from cut_schedule for update`).Scan(&s.Anchor, &period, &last, &asked)
+	err := q.QueryRow(ctx, `select anchor, period_us, last_due, coalesce(asked_by, '') from cut_schedule`+lock).Scan(&s.Anchor, &period, &last, &s.AskedBy)
+	if errors.Is(err, pgx.ErrNoRows) {
+		return s, ErrNotStarted
+	}
 	if err != nil {
 		return s, fmt.Errorf("read the schedule of cuts: %w", err)
 	}
 	s.Anchor, s.Period = s.Anchor.UTC(), time.Duration(period)*time.Microsecond
 	if last != nil {
 		s.Last = last.UTC()
-	}
-	if asked != nil {
-		s.AskedBy = *asked
 	}
 	return s, nil
 }
