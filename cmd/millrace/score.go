@@ -9,6 +9,7 @@ import (
 	"io/fs"
 	"os"
 	"path/filepath"
+	"strings"
 
 	"millrace/cmd/millrace/internal/scorecard"
 )
@@ -52,6 +53,7 @@ func (c *scoreCommand) Run(ctx context.Context, out *Output) error {
 	if err != nil {
 		return err
 	}
+	card.Command = strings.Join(append([]string{"millrace score"}, c.Paths...), " ")
 	if c.Out != "" && card.Turns > 0 {
 		if card.Written, err = scored.WriteFiles(ctx, c.Out); err != nil {
 			return err
