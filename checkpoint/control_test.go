@@ -61,9 +61,9 @@ func TestAWholeCycle(t *testing.T) {
 	require.Equal(t, "exp-1", config.Experiments[0].Id)
 	require.Equal(t, at(3, 55), config.Experiments[0].CountsUntil.AsTime())
 	var live, salt, control, tested string
-	var coverage int
+	var coverage float64
 	require.NoError(t, w.pool.QueryRow(t.Context(), `select live, salt, coverage, control, candidate from assignment_ruleset`).Scan(&live, &salt, &coverage, &control, &tested))
-	require.Equal(t, []any{"base", 10000, "base", "cand-1"}, []any{live, coverage, control, tested})
+	require.Equal(t, []any{"base", 1.0, "base", "cand-1"}, []any{live, coverage, control, tested})
 
 	w.traffic("exp-1", .003)
 	w.committed(at(4, 39))
@@ -112,6 +112,10 @@ func TestAWholeCycle(t *testing.T) {
 	w.step(c, 5, 11)
 	require.Equal(t, candidate.RolledBack, w.state("cand-1"))
 	require.Equal(t, []string{"base", "cand-1", "base"}, w.announced)
+	var withdrawn []string
+	require.NoError(t, w.pool.QueryRow(t.Context(), `select live, withdrawn from assignment_ruleset`).Scan(&live, &withdrawn))
+	require.Equal(t, "base", live)
+	require.Equal(t, []string{"cand-1"}, withdrawn, "no session keeps it")
 	history, err := release.History(t.Context(), w.pool)
 	require.NoError(t, err)
 	require.Len(t, history, 3)
