@@ -258,24 +258,24 @@ func TestBadItemsHaveNeighbours(t *testing.T) {
 		"a string":              {`"hello"`, "not_an_object", "", ""},
 		"a number":              {`17`, "not_an_object", "", ""},
 		"null":                  {`null`, "not_an_object", "", ""},
-		"raw NUL":               {ended("x", "\"unitId\":\"\x00\""), "malformed_json", "unitId", "turnEnded"},
-		"escaped NUL in an id":  {ended("x", `"unitId":"\u0000"`), "invalid_text", "unitId", "turnEnded"},
-		"lone surrogate":        {ended("x", `"unitId":"\ud800"`), "invalid_text", "unitId", "turnEnded"},
-		"duplicate key":         {ended("x", `"source":"ide"`), "duplicate_key", "source", "turnEnded"},
-		"1e999":                 {strings.Replace(ended("x"), `"turnEnded":{"reason":"COMPLETED"}`, `"feedbackGiven":{"rating":1e999}`, 1), "out_of_range", "feedbackGiven.rating", "feedbackGiven"},
-		"large result":          {strings.Replace(ended("x"), `"turnEnded":{"reason":"COMPLETED"}`, `"toolReturned":{"output":"`+huge+`"}`, 1), "too_large", "", "toolReturned"},
+		"raw NUL":               {ended("x", "\"unitId\":\"\x00\""), "malformed_json", "unitId", "turn_ended"},
+		"escaped NUL in an id":  {ended("x", `"unitId":"\u0000"`), "invalid_text", "unitId", "turn_ended"},
+		"lone surrogate":        {ended("x", `"unitId":"\ud800"`), "invalid_text", "unitId", "turn_ended"},
+		"duplicate key":         {ended("x", `"source":"ide"`), "duplicate_key", "source", "turn_ended"},
+		"1e999":                 {strings.Replace(ended("x"), `"turnEnded":{"reason":"COMPLETED"}`, `"feedbackGiven":{"rating":1e999}`, 1), "out_of_range", "feedbackGiven.rating", "feedback_given"},
+		"large result":          {strings.Replace(ended("x"), `"turnEnded":{"reason":"COMPLETED"}`, `"toolReturned":{"output":"`+huge+`"}`, 1), "too_large", "", "tool_returned"},
 		"unknown body":          {strings.Replace(ended("x"), "turnEnded", "mindRead", 1), "unknown_body", "mindRead", "-"},
 		"no body":               {`{"source":"ide","eventId":"x","sessionId":"s1","turnId":"t1","occurredAt":"2026-11-01T11:59:59Z"}`, "unknown_body", "", "-"},
-		"unknown field":         {ended("x", `"colour":"red"`), "unknown_field", "colour", "turnEnded"},
-		"time in seconds":       {strings.Replace(ended("x"), `"2026-11-01T11:59:59Z"`, `1793534399`, 1), "wrong_type", "occurredAt", "turnEnded"},
-		"time in milliseconds":  {strings.Replace(ended("x"), `"2026-11-01T11:59:59Z"`, `1793534399000`, 1), "wrong_type", "occurredAt", "turnEnded"},
-		"time in 1970":          {strings.Replace(ended("x"), `2026-11-01`, `1970-01-21`, 1), "out_of_range", "occurredAt", "turnEnded"},
+		"unknown field":         {ended("x", `"colour":"red"`), "unknown_field", "colour", "turn_ended"},
+		"time in seconds":       {strings.Replace(ended("x"), `"2026-11-01T11:59:59Z"`, `1793534399`, 1), "wrong_type", "occurredAt", "turn_ended"},
+		"time in milliseconds":  {strings.Replace(ended("x"), `"2026-11-01T11:59:59Z"`, `1793534399000`, 1), "wrong_type", "occurredAt", "turn_ended"},
+		"time in 1970":          {strings.Replace(ended("x"), `2026-11-01`, `1970-01-21`, 1), "out_of_range", "occurredAt", "turn_ended"},
 		"no session":            {strings.Replace(ended("x"), `"sessionId":"s1",`, ``, 1), "missing", "sessionId", ""},
 		"no turn":               {strings.Replace(ended("x"), `"turnId":"t1",`, ``, 1), "missing", "turnId", ""},
 		"no id":                 {strings.Replace(ended("x"), `"eventId":"x",`, ``, 1), "missing", "eventId", ""},
-		"text for a flag":       {strings.Replace(ended("x"), `"COMPLETED"`, `"COMPLETED","asksUser":"true"`, 1), "wrong_type", "turnEnded.asksUser", "turnEnded"},
-		"a log-prob of +1":      {strings.Replace(ended("x"), `"turnEnded":{"reason":"COMPLETED"}`, `"stepCompleted":{"step":1,"policyVersion":"p","outputTokenIds":[1],"outputLogprobs":[1]}`, 1), "out_of_range", "stepCompleted.outputLogprobs[0]", "stepCompleted"},
-		"deep":                  {ended("x", `"unitId":`+strings.Repeat("[", 100)+strings.Repeat("]", 100)), "too_deep", "", "turnEnded"},
+		"text for a flag":       {strings.Replace(ended("x"), `"COMPLETED"`, `"COMPLETED","asksUser":"true"`, 1), "wrong_type", "turnEnded.asksUser", "turn_ended"},
+		"a log-prob of +1":      {strings.Replace(ended("x"), `"turnEnded":{"reason":"COMPLETED"}`, `"stepCompleted":{"step":1,"policyVersion":"p","outputTokenIds":[1],"outputLogprobs":[1]}`, 1), "out_of_range", "stepCompleted.outputLogprobs[0]", "step_completed"},
+		"deep":                  {ended("x", `"unitId":`+strings.Repeat("[", 100)+strings.Repeat("]", 100)), "too_deep", "", "turn_ended"},
 	} {
 		for contentType, body := range map[string]string{
 			"application/json":     "[" + ended("before") + "," + c.item + "," + ended("after") + "]",
@@ -336,7 +336,7 @@ func TestBrokenProtobufItem(t *testing.T) {
 	events := b.log.events(t)
 	require.Len(t, events, 3)
 	require.Equal(t, "b", events[1].EventId)
-	require.Equal(t, "turnEnded", events[1].GetStub().Body, "what stood before the fault was read")
+	require.Equal(t, "turn_ended", events[1].GetStub().Body, "what stood before the fault was read")
 }
 
 func TestUnreadableEnvelopes(t *testing.T) {

@@ -177,7 +177,7 @@ func identify(e *event.SessionEvent, raw []byte, kind format) (*event.SessionEve
 func bodyName(e *event.SessionEvent) string {
 	m := e.ProtoReflect()
 	if fd := m.WhichOneof(bodyOneof); fd != nil {
-		return fd.JSONName()
+		return string(fd.Name())
 	}
 	return ""
 }
