@@ -393,7 +393,7 @@ func TestDuplicatesAndConflicts(t *testing.T) {
 	b := setup(t, ingest.Config{})
 	other := strings.Replace(ended("a"), "COMPLETED", "LENGTH", 1)
 	elsewhere := strings.Replace(ended("a"), `"ide"`, `"engine"`, 1)
-	w, answer := b.send(t, "application/json", "["+strings.Join([]string{ended("a"), ended("a"), other, elsewhere, ended("b")}, ",")+"]")
+	w, answer := b.send(t, "application/json", "["+strings.Join([]string{ended("a"), ended("a", `"sentAt":"2026-11-01T12:00:00Z"`), other, elsewhere, ended("b")}, ",")+"]")
 	require.Equal(t, http.StatusMultiStatus, w.Code)
 	require.Equal(t, "accepted duplicate rejected accepted accepted", statuses(answer))
 	require.Equal(t, "conflict", answer.Results[2].Reason)
@@ -528,6 +528,10 @@ func TestToolSchemas(t *testing.T) {
 	}
 	_, answer = b.send(t, "application/json", turnStarted("y", digest))
 	require.Equal(t, "accepted", statuses(answer))
+
+	deep := `{\"a\":` + strings.Repeat("[", 9_998) + strings.Repeat("]", 9_998) + `}`
+	_, answer = b.send(t, "application/json", session("s5", `"tools":[{"name":"Deep","jsonSchema":"`+deep+`"}]`))
+	require.Equal(t, "bad_document", answer.Results[0].Reason, "readers of the document would refuse it")
 }
 
 func TestTicks(t *testing.T) {
