@@ -82,8 +82,22 @@ func (c *Control) write(ctx context.Context, fn func(pgx.Tx) error) error {
 	})
 }
 
-// Run passes in real time until the context ends: every few seconds, and at the slots of the schedule.
+// Run leads, whenever no other process does, until the context ends. It passes in real time: every few seconds, and
+// at the slots of the schedule.
 func (c *Control) Run(ctx context.Context) error {
+	leader, err := postgres.NewLeader(postgres.LeaderConfig{Name: Leader, Owner: c.cfg.Owner, Lease: c.cfg.Lease}, c.deps.DB)
+	if err != nil {
+		return err
+	}
+	return leader.Run(ctx, func(ctx context.Context, term int64) error {
+		c.term = term
+		c.lead(ctx)
+		return nil
+	})
+}
+
+// lead passes until the term ends.
+func (c *Control) lead(ctx context.Context) {
 	wake := make(chan struct{}, 1)
 	clock := cron.New(cron.WithLocation(time.UTC))
 	clock.Schedule(slots{c}, cron.FuncJob(func() {
@@ -97,12 +111,12 @@ func (c *Control) Run(ctx context.Context) error {
 	tick := time.NewTicker(c.cfg.Every)
 	defer tick.Stop()
 	for {
-		if err := c.Step(ctx, time.Now()); err != nil && ctx.Err() == nil {
+		if err := c.pass(ctx, time.Now()); err != nil && ctx.Err() == nil {
 			c.deps.Log.Error("checkpoint: a pass failed; the next one tries again", "error", err)
 		}
 		select {
 		case <-ctx.Done():
-			return nil
+			return
 		case <-wake:
 		case <-tick.C:
 		}
@@ -126,19 +140,31 @@ func (s slots) Next(t time.Time) time.Time {
 // maxMoves bounds a pass: a candidate has fewer steps from its cut to its end.
 const maxMoves = 32
 
-// Step is one pass at a moment of the clock: real time, or log time where the clock is simulated. It does nothing
-// where another process leads. It may be repeated at any time; what fails is tried again by the next pass, and one
-// part's failure does not hold up the others.
+// Step is one pass at a moment of a simulated clock. It takes the leadership if nobody else has it, and does nothing
+// otherwise. It may be repeated at any time; what fails is tried again by the next one. Run is for real time: it renews
+// its lease while a pass is under way.
 func (c *Control) Step(ctx context.Context, now time.Time) error {
-	now = now.UTC().Truncate(time.Microsecond) // what Postgres keeps
+	if c.term > 0 {
+		if err := postgres.Renew(ctx, c.deps.DB, Leader, c.term, c.cfg.Lease); err == nil {
+			return c.pass(ctx, now)
+		} else if !errors.Is(err, postgres.ErrFenced) {
+			return fmt.Errorf("checkpoint: %w", err)
+		}
+	}
 	term, leads, err := postgres.Elect(ctx, c.deps.DB, Leader, c.cfg.Owner, c.cfg.Lease)
 	if err != nil {
-		return fmt.Errorf("checkpoint: elect the leader: %w", err)
+		return fmt.Errorf("checkpoint: %w", err)
 	}
 	if !leads {
 		return nil
 	}
 	c.term = term
+	return c.pass(ctx, now)
+}
+
+// pass moves everything on until nothing moves any more. One part's failure does not hold up the others.
+func (c *Control) pass(ctx context.Context, now time.Time) error {
+	now = now.UTC().Truncate(time.Microsecond) // what Postgres keeps
 	for range maxMoves {
 		moved := false
 		var failures []error

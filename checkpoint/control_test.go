@@ -1,6 +1,7 @@
 package checkpoint
 
 import (
+	"context"
 	"encoding/json"
 	"errors"
 	"fmt"
@@ -16,6 +17,7 @@ import (
 	"millrace/checkpoint/gate"
 	"millrace/checkpoint/release"
 	"millrace/internal/arrowfile"
+	"millrace/internal/postgres"
 )
 
 // step is one pass at a time of the cycle.
@@ -337,8 +339,31 @@ func TestOnlyTheLeaderWrites(t *testing.T) {
 	w.step(second, 0, 0)
 	require.Equal(t, cut.Packed, w.cut("cut-1").State)
 	_, err = first.moveCandidate(t.Context(), at(1, 1))
-	require.Error(t, err)
+	require.ErrorIs(t, err, postgres.ErrFenced)
 	require.Equal(t, candidate.Training, w.state("cand-1"))
+}
+
+// TestRun: in real time the loop begins by itself, and gives its leadership back at the end.
+func TestRun(t *testing.T) {
+	t.Parallel()
+	w := setup(t)
+	ctx, stop := context.WithCancel(t.Context())
+	published := make(chan string, 1)
+	deps := w.deps()
+	deps.Announce = func(_ context.Context, version string, _ []byte) error {
+		published <- version
+		return nil
+	}
+	c, err := New(w.cfg, deps)
+	require.NoError(t, err)
+	done := make(chan error)
+	go func() { done <- c.Run(ctx) }()
+	require.Equal(t, "base", <-published)
+	stop()
+	require.NoError(t, <-done)
+	_, leads, err := postgres.Elect(t.Context(), w.pool, Leader, "there", time.Minute)
+	require.NoError(t, err)
+	require.True(t, leads)
 }
 
 func TestConfig(t *testing.T) {

@@ -1,8 +1,6 @@
 package sim
 
 import (
-	"crypto/sha256"
-	"encoding/hex"
 	"math/rand/v2"
 	"strconv"
 
@@ -25,30 +23,8 @@ var Tools = []*event.ToolSchema{
 	{Name: "ask_user", Kind: event.ToolKind_QUESTION, JsonSchema: `{"type":"object","properties":{"question":{"type":"string"},"options":{"type":"array","items":{"type":"string"}}},"required":["question"],"additionalProperties":false}`},
 }
 
-// ToolSchemaDocument is the document that the gateway knows under ToolSchemaDigest.
-var ToolSchemaDocument = toolSchemaDocument()
-
-// ToolSchemaDigest is its SHA-256 in hex; every turn names it.
-var ToolSchemaDigest = digest(ToolSchemaDocument)
-
-func digest(document []byte) string {
-	sum := sha256.Sum256(document)
-	return hex.EncodeToString(sum[:])
-}
-
-func toolSchemaDocument() []byte {
-	doc := []byte{'['}
-	for i, t := range Tools {
-		if i > 0 {
-			doc = append(doc, ',')
-		}
-		doc = append(property(doc, "name", t.Name), `,"kind":"`...)
-		doc = append(doc, t.Kind.String()...)
-		doc = append(append(doc, `","json_schema":`...), t.JsonSchema...)
-		doc = append(doc, '}')
-	}
-	return append(doc, ']')
-}
+// ToolSchemaDocument is what the gateway stores under ToolSchemaDigest; every turn names the digest.
+var ToolSchemaDocument, ToolSchemaDigest = event.ToolSchemaDocument(Tools)
 
 // tool is a place in Tools.
 type tool uint8
