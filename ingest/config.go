@@ -68,9 +68,8 @@ func (c Config) Validate() error {
 	switch {
 	case l.BodyBytes < 0 || l.DecompressedBytes < 0 || l.Items < 0 || l.ItemBytes < 0 || l.ToolSchemaBytes < 0:
 		return errors.New("ingest limits: none may be negative")
-	case l.ItemBytes > eventlog.MaxMessageBytes/2:
-		// An event grows by what is stamped on it, and arrays of small JSON numbers may grow when packed.
-		return fmt.Errorf("ingest limits: an item of %d bytes may not fit into the log; at most %d", l.ItemBytes, eventlog.MaxMessageBytes/2)
+	case l.ItemBytes > maxEventBytes:
+		return fmt.Errorf("ingest limits: an item of %d bytes does not fit into the log; at most %d", l.ItemBytes, maxEventBytes)
 	case c.MemoryBytes < l.DecompressedBytes:
 		return fmt.Errorf("ingest memory: %d bytes are less than one body may hold (%d)", c.MemoryBytes, l.DecompressedBytes)
 	case c.WriteTimeout < 0:

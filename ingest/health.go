@@ -33,7 +33,7 @@ type health struct {
 	state    logState
 	since    time.Time // of the state
 	probed   time.Time
-	why      string
+	why      error // it is away
 	draining bool
 }
 
@@ -55,7 +55,7 @@ func (h *health) ready(ctx context.Context) (fresh bool, err error) {
 	case state == logThere:
 		return false, nil
 	case !due && state == logAway:
-		return false, errors.New(why)
+		return false, why
 	case h.probe == nil || !due:
 		return false, nil // only writing tells
 	}
@@ -72,7 +72,7 @@ func (h *health) saw(err error) {
 	defer h.mu.Unlock()
 	next := logThere
 	if err != nil {
-		next, h.why = logAway, err.Error()
+		next, h.why = logAway, err
 	}
 	if next == h.state {
 		return

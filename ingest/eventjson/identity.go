@@ -16,10 +16,14 @@ var identityFields = map[protoreflect.Name]bool{
 }
 
 // Identity reads of a refused item what can be read of who it is: an event without a body, and the name of the body that
-// it had, empty if it can't be told. The item may be broken or too large.
+// it had, empty if it can't be told. The item may be broken or too large; of two events in one item none is meant.
 func Identity(item []byte) (*event.SessionEvent, string) {
 	e := &event.SessionEvent{}
 	body := ""
+	item = trim(item)
+	if end, _ := balanced(item); end >= 0 && end < len(item) {
+		return e, body
+	}
 	members(item, func(at member) bool {
 		var key string
 		if json.Unmarshal(item[at.key:at.keyEnd], &key) != nil {

@@ -14,7 +14,7 @@ import (
 const (
 	magic       = "ARROW1"
 	streamStart = 8               // bytes before the stream: magic and padding
-	maxBuffer   = int64(1) << 30  // decoded bytes of one buffer; the writer ends a batch far below
+	maxBuffer   = int64(1) << 28  // decoded bytes of one buffer; the writer ends a batch far below
 	maxMeta     = int64(16) << 20 // bytes of one message's metadata
 )
 

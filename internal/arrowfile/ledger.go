@@ -191,24 +191,46 @@ func eachRowGroup(body []byte, visit func(arrays []arrow.Array, rows int) error,
 		}
 	}
 	for g := range reader.NumRowGroups() {
-		table, err := arrowReader.RowGroup(g).ReadTable(context.Background(), nil)
-		if err != nil {
-			return fmt.Errorf("row group %d: %w", g, err)
-		}
+		rows := md.RowGroup(g).NumRows()
 		arrays := make([]arrow.Array, len(place))
 		for i, p := range place {
 			if p < 0 {
 				continue
 			}
-			if arrays[i], err = array.Concatenate(table.Column(p).Data().Chunks(), allocator); err != nil {
+			if arrays[i], err = readColumn(arrowReader, ledgerColumns[i].name, p, g); err != nil {
 				return fmt.Errorf("row group %d, column %s: %w", g, ledgerColumns[i].name, err)
 			}
 		}
-		if err := visit(arrays, int(table.NumRows())); err != nil {
+		if err := visit(arrays, int(rows)); err != nil {
 			return err
 		}
 	}
 	return end()
+}
+
+// readColumn reads one column of one row group on this goroutine. pqarrow's ReadTable and its reader of structs start
+// others, where a corrupt page's panic could not be recovered.
+func readColumn(reader *pqarrow.FileReader, name string, field, group int) (arrow.Array, error) {
+	node := reader.Manifest.Fields[field]
+	if name == "components" {
+		return readComponentColumn(reader.ParquetReader().RowGroup(group), node)
+	}
+	leaf := &node
+	for len(leaf.Children) > 0 {
+		if len(leaf.Children) != 1 {
+			return nil, fmt.Errorf("%d fields where one list or value belongs", len(leaf.Children))
+		}
+		leaf = &leaf.Children[0]
+	}
+	column, err := reader.GetFieldReader(context.Background(), field, map[int]bool{leaf.ColIndex: true}, []int{group})
+	if err != nil {
+		return nil, err
+	}
+	chunks, err := reader.ReadColumn([]int{group}, column)
+	if err != nil {
+		return nil, err
+	}
+	return array.Concatenate(chunks.Chunks(), allocator)
 }
 
 func checkLedgerRow(r *ledger.Row) error {

@@ -3,7 +3,6 @@ package auth
 import (
 	"context"
 	"crypto/subtle"
-	"encoding/json"
 	"errors"
 	"net/http"
 	"strings"
@@ -174,8 +173,5 @@ func bearer(r *http.Request) (string, bool) {
 }
 
 func refuse(w http.ResponseWriter, status int, code, message string) {
-	w.Header().Set("Content-Type", "application/json")
-	w.WriteHeader(status)
-	//nolint:errcheck // the client is gone
-	json.NewEncoder(w).Encode(map[string]string{"error": code, "message": message})
+	answer(w, status, map[string]string{"error": code, "message": message})
 }

@@ -9,7 +9,10 @@ import (
 	"errors"
 	"fmt"
 	"slices"
+	"strings"
 	"time"
+	"unicode"
+	"unicode/utf8"
 
 	"github.com/jackc/pgx/v5"
 	"github.com/jackc/pgx/v5/pgxpool"
@@ -32,15 +35,25 @@ func (t Token) Allows(scope Scope) bool {
 	return slices.Contains(t.Scopes, scope) || slices.Contains(t.Scopes, Admin)
 }
 
-// ErrNoToken means that a revocation names no live token.
-var ErrNoToken = errors.New("no such live token")
+// ErrNoToken means that a revocation names no live token, ErrAmbiguous that it names several.
+var (
+	ErrNoToken   = errors.New("no such live token")
+	ErrAmbiguous = errors.New("several live tokens have this name")
+)
 
 // Create makes a token with the scopes and returns its secret, which can't be read again.
 func Create(ctx context.Context, pool *pgxpool.Pool, name string, scopes []Scope) (string, error) {
-	if name == "" || len(name) > 200 {
-		return "", fmt.Errorf("token name %.20q: needs 1 to 200 bytes, to know later what it is for", name)
+	if err := checkName(name); err != nil {
+		return "", err
 	}
 	return insert(ctx, pool, name, scopes)
+}
+
+func checkName(name string) error {
+	if name == "" || len(name) > 200 || !utf8.ValidString(name) || strings.ContainsFunc(name, unicode.IsControl) {
+		return fmt.Errorf("token name %.20q: needs 1 to 200 bytes of text, to know later what it is for", name)
+	}
+	return nil
 }
 
 // List gives all tokens, revoked ones too, oldest first.
@@ -74,7 +87,7 @@ func Revoke(ctx context.Context, pool *pgxpool.Pool, idOrName string) (Token, er
 		return Token{}, fmt.Errorf("token %q: %w; `millrace token list` shows all", idOrName, ErrNoToken)
 	case 1:
 	default:
-		return Token{}, fmt.Errorf("token %q: %d live tokens have this name; revoke by id (`millrace token list`)", idOrName, len(found))
+		return Token{}, fmt.Errorf("token %q: %w (%d); revoke by id (`millrace token list`)", idOrName, ErrAmbiguous, len(found))
 	}
 	now := time.Now().UTC()
 	if _, err := pool.Exec(ctx, `update token set revoked_at = $2 where sha256 = $1 and revoked_at is null`, found[0].sha256, now); err != nil {

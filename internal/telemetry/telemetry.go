@@ -12,7 +12,7 @@ import (
 	"github.com/prometheus/client_golang/prometheus/promhttp"
 )
 
-// NewLogger logs to w as "json" (for machines: one object a line) or "console" (for people), from the level on:
+// NewLogger logs to w as "json" (for machines: one object a line) or "text" (for people), from the level on:
 // "debug", "info", "warn" or "error".
 func NewLogger(w io.Writer, format, level string) (*slog.Logger, error) {
 	options := &slog.HandlerOptions{}
@@ -24,11 +24,11 @@ func NewLogger(w io.Writer, format, level string) (*slog.Logger, error) {
 	switch format {
 	case "json":
 		return slog.New(slog.NewJSONHandler(w, options)), nil
-	case "console":
+	case "text":
 		options.ReplaceAttr = shortTime
 		return slog.New(slog.NewTextHandler(w, options)), nil
 	}
-	return nil, fmt.Errorf("log format %q: use json or console", format)
+	return nil, fmt.Errorf("log format %q: use json or text", format)
 }
 
 // shortTime leaves of a line's own time what a person at the terminal needs.

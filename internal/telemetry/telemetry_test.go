@@ -25,13 +25,13 @@ func TestLogger(t *testing.T) {
 	require.EqualValues(t, 3, line["partition"])
 
 	out.Reset()
-	log, err = telemetry.NewLogger(&out, "console", "info")
+	log, err = telemetry.NewLogger(&out, "text", "info")
 	require.NoError(t, err)
 	log.Info("hello")
 	require.Regexp(t, `^time=\d\d:\d\d:\d\d level=INFO msg=hello\n$`, out.String())
 
 	_, err = telemetry.NewLogger(&out, "xml", "info")
-	require.ErrorContains(t, err, "json or console")
+	require.ErrorContains(t, err, "json or text")
 	_, err = telemetry.NewLogger(&out, "json", "loud")
 	require.ErrorContains(t, err, "debug, info, warn or error")
 }

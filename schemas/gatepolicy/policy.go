@@ -29,6 +29,7 @@ type Policy struct {
 	Guardrails []Margin `yaml:"guardrails" json:"guardrails"`
 	Harm       []Margin `yaml:"harm" json:"harm"`
 	Shares     []Share  `yaml:"shares" json:"shares"`
+	StillOpen  float64  `yaml:"still_open" json:"still_open"`
 
 	Alphas Alphas  `yaml:"alphas" json:"alphas"`
 	Power  float64 `yaml:"power" json:"power"`

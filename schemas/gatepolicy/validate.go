@@ -120,6 +120,7 @@ func (c *checker) numbers(p Policy) {
 		c.check(n.value >= 1e-9 && n.value < .5, n.path, "is %v; an error probability lies from 1e-9 to below 0.5", n.value)
 	}
 	c.check(p.Power >= .5 && p.Power < 1, "power", "is %v; it lies from 0.5 to below 1", p.Power)
+	c.check(p.StillOpen > 0 && p.StillOpen < 1, "still_open", "is %v; it is a share above 0 and below 1", p.StillOpen)
 	c.check(p.MultiExposure > 0 && p.MultiExposure < 1, "multi_exposure", "is %v; it is a share above 0 and below 1", p.MultiExposure)
 	c.check(p.Coverage > 0 && p.Coverage <= 1, "coverage", "is %v; it is a share above 0, at most 1", p.Coverage)
 	c.check(p.TestMinutes > 0 && p.TestMinutes <= maxTestMinutes, "test_minutes", "is %v; a test takes up to 14 days (%d minutes)", p.TestMinutes, maxTestMinutes)
