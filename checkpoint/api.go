@@ -266,7 +266,7 @@ func ReadStatus(ctx context.Context, db *pgxpool.Pool, now time.Time) (*Status, 
 				return err
 			}
 		}
-		plan, err := schedule.Peek(ctx, tx)
+		plan, err := schedule.Load(ctx, tx)
 		if errors.Is(err, schedule.ErrNotStarted) {
 			return nil
 		}
