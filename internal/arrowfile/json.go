@@ -29,7 +29,7 @@ func WriteJSON(w io.Writer, body []byte) (err error) {
 				fields[i].Type = arrays[i].DataType()
 			}
 			return array.RecordToJSON(array.NewRecord(arrow.NewSchema(fields, nil), arrays, int64(rows)), w)
-		}, func() error { return nil })
+		})
 	}
 	reader, err := openShard(body)
 	if err != nil {
