@@ -76,7 +76,7 @@ func binariesFor(ctx context.Context, cfg PostgresConfig, data string, as accoun
 		return binaries{}, err
 	}
 	if err := as.mayEnter(bin.dir); err != nil {
-		return binaries{}, fmt.Errorf("Postgres's binaries: %w", err)
+		return binaries{}, fmt.Errorf("the binaries of Postgres: %w", err)
 	}
 	return bin, nil
 }
