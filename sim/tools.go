@@ -24,10 +24,19 @@ var Tools = []*event.ToolSchema{
 }
 
 // ToolSchemaDocument is what the gateway stores of the tools, under ToolSchemaDigest.
-var ToolSchemaDocument, _ = event.ToolSchemaDocument(Tools)
+var ToolSchemaDocument = toolSchemas.document
 
 // ToolSchemaDigest is the SHA-256 of that document; every turn names it.
-var _, ToolSchemaDigest = event.ToolSchemaDocument(Tools)
+var ToolSchemaDigest = toolSchemas.digest
+
+var toolSchemas = func() (s struct {
+	document []byte
+	digest   string
+},
+) {
+	s.document, s.digest = event.ToolSchemaDocument(Tools)
+	return s
+}()
 
 // tool is a place in Tools.
 type tool uint8
