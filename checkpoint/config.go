@@ -1,0 +1,90 @@
+package checkpoint
+
+import (
+	"fmt"
+	"time"
+
+	"millrace/checkpoint/cut"
+	"millrace/schemas/gatepolicy"
+)
+
+// Config is the checkpoint role's configuration.
+type Config struct {
+	Topic      string // whose partitions are marked and cut
+	Partitions int
+
+	Period time.Duration // between cuts; 5 h
+	Anchor time.Time     // the first cut; zero: one period after the first pass. Kept in Postgres from then on
+	Ladder Ladder
+	Cut    cut.Config
+	// Policy is the gate policy document of the next experiments.
+	Policy []byte
+	// SlowAfter is the threshold of the metric slow_turns, frozen in each experiment.
+	SlowAfter time.Duration
+	// EvaluateEvery is how much log time passes between two looks at a running test.
+	EvaluateEvery time.Duration
+
+	Owner string        // of the leader's lease: this process
+	Lease time.Duration // of the leadership
+	Every time.Duration // between two passes in real time
+}
+
+// Ladder are the times of a cycle's steps, from its cut on. The test begins at EvalsBy and takes as long as the gate
+// policy says.
+type Ladder struct {
+	MarkBy     time.Duration // partitions that have not passed the mark by then are named; 10 min
+	SubmitBy   time.Duration // 1 h
+	EvalsBy    time.Duration // verified and evaluated; the test starts; 1 h 15 min
+	VerdictFor time.Duration // from the test's end to its verdict; 5 min
+}
+
+// DefaultConfig is the design's ladder of five hours. Topic, Partitions and Owner are the caller's.
+func DefaultConfig() Config {
+	return Config{
+		Period:        5 * time.Hour,
+		Ladder:        Ladder{MarkBy: 10 * time.Minute, SubmitBy: time.Hour, EvalsBy: 75 * time.Minute, VerdictFor: 5 * time.Minute},
+		Cut:           cut.DefaultConfig(),
+		Policy:        gatepolicy.DefaultText(),
+		SlowAfter:     time.Minute,
+		EvaluateEvery: time.Minute,
+		Lease:         30 * time.Second,
+		Every:         5 * time.Second,
+	}
+}
+
+// Validate names the first setting that makes no sense. A cycle has to fit between two cuts.
+func (c Config) Validate() error {
+	if c.Topic == "" || c.Owner == "" || c.Partitions < 1 {
+		return fmt.Errorf("checkpoint: topic %q, owner %q and %d partitions: all three are needed", c.Topic, c.Owner, c.Partitions)
+	}
+	for _, d := range []struct {
+		name  string
+		value time.Duration
+	}{
+		{"period", c.Period},
+		{"mark by", c.Ladder.MarkBy},
+		{"submit by", c.Ladder.SubmitBy},
+		{"verdict for", c.Ladder.VerdictFor},
+		{"slow after", c.SlowAfter},
+		{"lease", c.Lease},
+		{"every", c.Every},
+	} {
+		if d.value <= 0 {
+			return fmt.Errorf("checkpoint: %s is %s, want > 0", d.name, d.value)
+		}
+	}
+	policy, err := gatepolicy.Parse(c.Policy)
+	if err != nil {
+		return fmt.Errorf("checkpoint: gate policy: %w", err)
+	}
+	if err := c.Cut.Validate(); err != nil {
+		return err
+	}
+	start := time.Time{}
+	_, end := policy.Window(start.Add(c.Ladder.EvalsBy))
+	if whole := end.Sub(start) + c.Ladder.VerdictFor; whole > c.Period || c.Ladder.SubmitBy > c.Ladder.EvalsBy {
+		return fmt.Errorf("checkpoint: the ladder does not fit: submit by %s, test from %s to %s, verdict by %s, next cut at %s; make the period longer or the test shorter",
+			c.Ladder.SubmitBy, c.Ladder.EvalsBy, end.Sub(start), whole, c.Period)
+	}
+	return nil
+}

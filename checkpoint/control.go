@@ -1,0 +1,190 @@
+package checkpoint
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"log/slog"
+	"time"
+
+	"github.com/jackc/pgx/v5"
+	"github.com/jackc/pgx/v5/pgxpool"
+	"github.com/robfig/cron/v3"
+
+	"millrace/checkpoint/candidate"
+	"millrace/checkpoint/cut"
+	"millrace/checkpoint/release"
+	"millrace/checkpoint/schedule"
+	"millrace/internal/objstore"
+	"millrace/internal/postgres"
+	"millrace/schemas/event"
+	"millrace/schemas/gatepolicy"
+)
+
+// Leader is the name of the leadership that one checkpoint process has.
+const Leader = "checkpoint"
+
+// Deps are what the role stands on.
+type Deps struct {
+	DB    *pgxpool.Pool
+	Store Store
+	// WriteControl writes one signed control record into every partition and returns when all have it.
+	WriteControl func(ctx context.Context, r *event.ControlRecord) error
+	// Announce writes a record on the checkpoint topic, keyed by the policy version.
+	Announce func(ctx context.Context, version string, body []byte) error
+	Log      *slog.Logger
+}
+
+// Store is the object store with the pointer that is replaced.
+type Store interface {
+	objstore.Store
+	Replace(ctx context.Context, key string, body []byte) error
+}
+
+// Control is the loop. One process leads; the others stand by.
+type Control struct {
+	cfg       Config
+	deps      Deps
+	policy    gatepolicy.Policy
+	packer    *cut.Packer
+	publisher *release.Publisher
+	weights   candidate.Weights
+
+	term   int64     // of the last election
+	looked time.Time // log time of the last look at the running test
+	test   string    // which test that was
+}
+
+// New checks the configuration and builds the loop.
+func New(cfg Config, deps Deps) (*Control, error) {
+	if err := cfg.Validate(); err != nil {
+		return nil, err
+	}
+	policy, err := gatepolicy.Parse(cfg.Policy)
+	if err != nil {
+		return nil, err
+	}
+	c := &Control{cfg: cfg, deps: deps, policy: policy, weights: candidate.Places{Own: deps.Store}}
+	if c.packer, err = cut.NewPacker(cfg.Cut, deps.DB, deps.Store, c.write); err != nil {
+		return nil, err
+	}
+	c.publisher = &release.Publisher{DB: deps.DB, Store: deps.Store, Write: c.write, Announce: deps.Announce}
+	return c, nil
+}
+
+// write runs a transaction that first checks that this process still leads.
+func (c *Control) write(ctx context.Context, fn func(pgx.Tx) error) error {
+	return postgres.InTx(ctx, c.deps.DB, func(tx pgx.Tx) error {
+		if err := postgres.CheckTerm(ctx, tx, Leader, c.term); err != nil {
+			return err
+		}
+		return fn(tx)
+	})
+}
+
+// Run leads, whenever no other process does, until the context ends. It passes in real time: every few seconds, and
+// at the slots of the schedule.
+func (c *Control) Run(ctx context.Context) error {
+	leader, err := postgres.NewLeader(postgres.LeaderConfig{Name: Leader, Owner: c.cfg.Owner, Lease: c.cfg.Lease}, c.deps.DB)
+	if err != nil {
+		return err
+	}
+	return leader.Run(ctx, func(ctx context.Context, term int64) error {
+		c.term = term
+		c.lead(ctx)
+		return nil
+	})
+}
+
+// lead passes until the term ends.
+func (c *Control) lead(ctx context.Context) {
+	wake := make(chan struct{}, 1)
+	clock := cron.New(cron.WithLocation(time.UTC))
+	clock.Schedule(slots{c}, cron.FuncJob(func() {
+		select {
+		case wake <- struct{}{}:
+		default: // a pass is due already
+		}
+	}))
+	clock.Start()
+	defer clock.Stop()
+	tick := time.NewTicker(c.cfg.Every)
+	defer tick.Stop()
+	for {
+		if err := c.pass(ctx, time.Now()); err != nil && ctx.Err() == nil {
+			c.deps.Log.Error("checkpoint: a pass failed; the next one tries again", "error", err)
+		}
+		select {
+		case <-ctx.Done():
+			return
+		case <-wake:
+		case <-tick.C:
+		}
+	}
+}
+
+// slots reads the schedule from Postgres at each turn, since another process may have moved it.
+type slots struct{ c *Control }
+
+// Next implements cron.Schedule.
+func (s slots) Next(t time.Time) time.Time {
+	ctx, cancel := context.WithTimeout(context.Background(), 5*time.Second)
+	defer cancel()
+	plan, err := schedule.Load(ctx, s.c.deps.DB)
+	if err != nil {
+		return t.Add(s.c.cfg.Every) // the passes go on all the same; their error is logged
+	}
+	return plan.Next(t)
+}
+
+// maxMoves bounds a pass: a candidate has fewer steps from its cut to its end.
+const maxMoves = 32
+
+// Step is one pass at a moment of a simulated clock. It takes the leadership if nobody else has it, and does nothing
+// otherwise. It may be repeated at any time; what fails is tried again by the next one. Run is for real time: it renews
+// its lease while a pass is under way.
+func (c *Control) Step(ctx context.Context, now time.Time) error {
+	if c.term > 0 {
+		if err := postgres.Renew(ctx, c.deps.DB, Leader, c.term, c.cfg.Lease); err == nil {
+			return c.pass(ctx, now)
+		} else if !errors.Is(err, postgres.ErrFenced) {
+			return fmt.Errorf("checkpoint: %w", err)
+		}
+	}
+	term, leads, err := postgres.Elect(ctx, c.deps.DB, Leader, c.cfg.Owner, c.cfg.Lease)
+	if err != nil {
+		return fmt.Errorf("checkpoint: %w", err)
+	}
+	if !leads {
+		return nil
+	}
+	c.term = term
+	return c.pass(ctx, now)
+}
+
+// pass moves everything on until nothing moves any more. One part's failure does not hold up the others.
+func (c *Control) pass(ctx context.Context, now time.Time) error {
+	now = now.UTC().Truncate(time.Microsecond) // what Postgres keeps
+	for range maxMoves {
+		moved := false
+		var failures []error
+		for _, part := range []func(context.Context, time.Time) (bool, error){c.configure, c.publish, c.moveCandidate, c.moveCut, c.beginCut} {
+			m, err := part(ctx, now)
+			moved = moved || m
+			if err != nil {
+				failures = append(failures, err)
+			}
+		}
+		if err := errors.Join(failures...); err != nil {
+			return err
+		}
+		if !moved {
+			return nil
+		}
+	}
+	return fmt.Errorf("checkpoint: %d moves in one pass and still not at rest; this is a bug", maxMoves)
+}
+
+func (c *Control) publish(ctx context.Context, now time.Time) (bool, error) {
+	return false, c.publisher.Publish(ctx, now)
+}

@@ -1,0 +1,242 @@
+package main
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"path/filepath"
+	"sync/atomic"
+	"time"
+
+	"millrace/checkpoint"
+	"millrace/checkpoint/candidate"
+	"millrace/checkpoint/cut"
+	"millrace/ingest"
+	"millrace/sim"
+	"millrace/sim/drive"
+	"millrace/sim/trainer"
+)
+
+// demoFolder is the demo's place below the data folder. Each demo begins anew: its clock is simulated.
+const demoFolder = "demo"
+
+// The demo's cycle: traffic on the base alone, then the cut, and from it on the shipped ladder of five hours.
+const (
+	warmUp     = 45 * time.Minute
+	demoBatch  = 5 * time.Minute
+	behindMost = 15 * time.Minute // how far the committed log may fall behind the simulated clock
+)
+
+// simulatedClock is the time of the gateway, the log and the schedule of a demo.
+type simulatedClock struct{ micros atomic.Int64 }
+
+func (c *simulatedClock) Now() time.Time  { return time.UnixMicro(c.micros.Load()).UTC() }
+func (c *simulatedClock) Set(t time.Time) { c.micros.Store(t.UnixMicro()) }
+
+// demo is a whole cycle under simulated traffic.
+type demo struct {
+	*house
+	out      *Output
+	clock    *simulatedClock
+	start    time.Time
+	ticker   *ingest.Gateway
+	control  *checkpoint.Control
+	assigner *ingest.Assigner
+	trainer  *trainer.Trainer
+	traffic  *sim.Sim
+	driver   *drive.Driver
+	screen   *screen
+
+	trained map[string]bool
+	stepped time.Time
+}
+
+func (c *UpCommand) runDemo(ctx context.Context, out *Output) error {
+	dir := filepath.Join(c.Data, demoFolder)
+	if err := emptyFolder(ctx, dir); err != nil {
+		return err
+	}
+	// Yesterday at eight: the log takes past times, and keeps them.
+	start := time.Now().UTC().Truncate(24 * time.Hour).Add(-16 * time.Hour)
+	c.BatchInterval = demoBatch
+	h, err := c.openHouse(ctx, out, dir, start)
+	if err != nil {
+		return err
+	}
+	defer h.close()
+	d := &demo{house: h, out: out, clock: &simulatedClock{}, start: start, trained: map[string]bool{}, screen: newScreen(out)}
+	d.clock.Set(start)
+	cfg, err := c.config()
+	if err != nil {
+		return err
+	}
+	cfg.Anchor = start.Add(warmUp)
+	roles, hands, err := h.roles(cfg, d.clock.Now, -1, []string{"Simulated traffic on a simulated clock."})
+	if err != nil {
+		return err
+	}
+	d.ticker, d.control, d.assigner = hands.gateway, hands.control, hands.assigner
+	for i := range roles {
+		if roles[i].name == "checkpoint" {
+			roles[i].run = untilDone // its clock is the demo's: the driver calls its steps
+		}
+	}
+	if err := d.prepare(c, dir); err != nil {
+		return err
+	}
+	d.greet(out)
+	serving, stop := context.WithCancel(ctx)
+	defer stop()
+	served := make(chan error, 1)
+	go func() { served <- serveOn(serving, h.parts, h.listener, roles) }()
+	began := time.Now()
+	err = d.play(ctx)
+	if err == nil {
+		err = d.finish(ctx, time.Since(began), c.Seed)
+	}
+	if err == nil && !c.Once {
+		out.Print("everything stays up: look around, then Ctrl-C")
+		select {
+		case <-ctx.Done():
+		case err := <-served:
+			return err
+		}
+	}
+	stop()
+	return errors.Join(err, <-served)
+}
+
+func untilDone(ctx context.Context) error { <-ctx.Done(); return nil }
+
+// prepare makes the traffic, its driver and the trainer.
+func (d *demo) prepare(c *UpCommand, dir string) error {
+	url := "http://" + d.listener.Addr().String()
+	var err error
+	d.driver, err = drive.New(drive.Config{URL: url, Token: d.token, Flag: ingest.FlagKey, SetClock: d.clock.Set, Advance: d.advance})
+	if err != nil {
+		return err
+	}
+	traffic, err := sim.New(sim.Config{
+		Seed: c.Seed, Start: d.start, Units: c.Units, BaseVersion: c.Init, Kind: sim.Kind(c.Candidate),
+		Assign: d.driver.Assign,
+	})
+	if err != nil {
+		return err
+	}
+	d.traffic = traffic
+	d.trainer, err = trainer.New(trainer.Config{URL: url, Token: d.token, Outbox: filepath.Join(dir, "weights")})
+	return err
+}
+
+// play runs the traffic until the first candidate's story is over.
+func (d *demo) play(ctx context.Context) error {
+	err := d.driver.Run(ctx, d.traffic, d.start.Add(7*time.Hour))
+	if errors.Is(err, errCycleOver) {
+		return nil
+	}
+	if err == nil {
+		return errors.New("the simulated day ended without a verdict")
+	}
+	return err
+}
+
+// errCycleOver ends the traffic when the candidate's story is.
+var errCycleOver = errors.New("the cycle is over")
+
+// advance moves everything to a moment of the simulated clock: ticks into the log, and every minute the ladder. It
+// waits for the workers, for the cut and for the trainer, whose time is real.
+func (d *demo) advance(ctx context.Context, now time.Time) error {
+	if err := d.ticker.Tick(ctx); err != nil {
+		return err
+	}
+	if now.Sub(d.stepped) < time.Minute {
+		return nil
+	}
+	d.stepped = now
+	if err := d.awaitCommits(ctx, now.Add(-behindMost)); err != nil {
+		return err
+	}
+	if err := d.control.Step(ctx, now); err != nil {
+		return err
+	}
+	if err := d.assigner.Refresh(ctx); err != nil {
+		return err
+	}
+	over, err := d.followCandidate(ctx, now)
+	if err != nil {
+		return err
+	}
+	if err := d.show(ctx, now); err != nil {
+		return err
+	}
+	if over {
+		return errCycleOver
+	}
+	return nil
+}
+
+// awaitCommits waits until every partition has committed through a time.
+func (d *demo) awaitCommits(ctx context.Context, through time.Time) error {
+	return d.await(ctx, "the workers", func() (bool, error) {
+		var behind, halted int
+		err := d.pool.QueryRow(ctx, `select count(*) filter (where log_time is null or log_time < $2), count(halted)
+			from partition where topic = $1`, d.cfg.Topic, through).Scan(&behind, &halted)
+		if halted > 0 {
+			return false, fmt.Errorf("%d partitions are halted; see the page", halted)
+		}
+		return behind == 0 || !through.After(d.start), err
+	})
+}
+
+// await polls what happens in real time; a part that makes no progress for a minute is named.
+func (d *demo) await(ctx context.Context, whom string, ready func() (bool, error)) error {
+	deadline := time.Now().Add(time.Minute)
+	for {
+		ok, err := ready()
+		if ok || err != nil {
+			return err
+		}
+		if time.Now().After(deadline) {
+			return fmt.Errorf("waited a minute for %s", whom)
+		}
+		select {
+		case <-ctx.Done():
+			return ctx.Err()
+		case <-time.After(10 * time.Millisecond):
+		}
+	}
+}
+
+// followCandidate lets the trainer have a packed cut before time goes on, and says when the story is over.
+func (d *demo) followCandidate(ctx context.Context, now time.Time) (over bool, err error) {
+	cuts, err := cut.List(ctx, d.pool)
+	if err != nil || len(cuts) == 0 {
+		return false, err
+	}
+	first := cuts[0]
+	if first.State == cut.Skipped {
+		return false, fmt.Errorf("%s was skipped: %s", first.ID, first.Reason)
+	}
+	if first.State == cut.Packed && !d.trained[first.ID] {
+		if _, err := d.trainer.Step(ctx); err != nil {
+			return false, err
+		}
+		d.trained[first.ID] = true
+		if err := d.control.Step(ctx, now); err != nil {
+			return false, err
+		}
+	}
+	c, err := candidate.OfCut(ctx, d.pool, first.ID)
+	if errors.Is(err, candidate.ErrNotFound) {
+		return false, nil
+	}
+	if err != nil {
+		return false, err
+	}
+	switch c.State {
+	case candidate.Training, candidate.Submitted, candidate.Refused, candidate.Verified, candidate.Evaluating, candidate.Testing:
+		return false, nil
+	default:
+		return true, nil
+	}
+}

@@ -1,0 +1,112 @@
+package main
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"os"
+	"time"
+
+	"github.com/jackc/pgx/v5"
+
+	"millrace/checkpoint/experiment"
+	"millrace/distill"
+	"millrace/internal/arrowfile"
+	"millrace/internal/eventlog"
+	"millrace/internal/postgres"
+	"millrace/schemas/event"
+	"millrace/schemas/rewardspec"
+)
+
+// Windows are the numbers of the configuration that every worker reads from the log.
+type Windows struct {
+	Lateness      time.Duration `default:"10s" help:"How far behind the newest record time a turn settles."`
+	MaxTurn       time.Duration `default:"2h" help:"A turn that never ends settles after this."`
+	DedupeWindow  time.Duration `default:"2h" help:"How long a repeated event is known as such."`
+	BatchInterval time.Duration `default:"60s" help:"Log time of one batch: how long a settled turn waits for its shard."`
+	BatchRows     uint64        `default:"50000" help:"Rows that end a batch early."`
+	BatchBytes    uint64        `default:"268435456" help:"Bytes of samples that end a batch early."`
+}
+
+// MigrateCommand makes topics, tables and the first configuration.
+type MigrateCommand struct {
+	Connect `embed:""`
+	Windows `embed:""`
+	Spec    string `placeholder:"FILE" help:"Reward spec of the first configuration; the shipped one otherwise."`
+}
+
+// Help is what 'millrace migrate --help' adds.
+func (c *MigrateCommand) Help() string {
+	return "Safe to repeat. A configuration that was adopted before stays in force.\n\n  millrace migrate --postgres postgres://millrace@db/millrace --kafka kafka:9092 --objects s3://millrace"
+}
+
+// Run implements the command.
+func (c *MigrateCommand) Run(ctx context.Context, out *Output) error {
+	p, err := c.open(ctx, out, "migrate")
+	if err != nil {
+		return err
+	}
+	defer p.close()
+	if err := migrate(ctx, p, c.Windows, c.Spec, time.Now()); err != nil {
+		return err
+	}
+	out.Print("topics %s, %s and %s, the tables and the configuration are there", p.cfg.Topic, p.cfg.DeadLetterTopic(), p.cfg.CheckpointTopic())
+	return nil
+}
+
+// migrate makes what is missing: topics, tables, and in every partition the first configuration, its documents first.
+func migrate(ctx context.Context, p *parts, w Windows, specFile string, now time.Time) error {
+	if err := postgres.Migrate(ctx, p.postgres); err != nil {
+		return err
+	}
+	if err := eventlog.Ensure(ctx, p.cfg); err != nil {
+		return err
+	}
+	spec, document, err := readSpec(specFile)
+	if err != nil {
+		return err
+	}
+	digest := arrowfile.SHA256(document)
+	if err := p.store.PutIfAbsent(ctx, distill.DocumentKeys(digest)[0], document); err != nil {
+		return fmt.Errorf("storing the reward spec: %w", err)
+	}
+	err = postgres.InTx(ctx, p.pool, func(tx pgx.Tx) error {
+		return experiment.Propose(ctx, tx, now, "first configuration", func(c *event.ConfigAdopted) error {
+			if c.GetRewardSpecDigest() != "" {
+				return nil
+			}
+			c.RewardSpecDigest, c.RewardSpecName = digest, spec.ID()
+			c.LatenessMs, c.MaxTurnMs, c.DedupeWindowMs = w.Lateness.Milliseconds(), w.MaxTurn.Milliseconds(), w.DedupeWindow.Milliseconds()
+			c.BatchIntervalMs, c.BatchRows, c.BatchBytes = w.BatchInterval.Milliseconds(), w.BatchRows, w.BatchBytes
+			return nil
+		})
+	})
+	if err != nil {
+		return err
+	}
+	writer, err := eventlog.NewWriter(p.cfg, p.cfg.Topic)
+	if err != nil {
+		return err
+	}
+	write := func(ctx context.Context, r *event.ControlRecord) error {
+		return eventlog.WriteControl(ctx, writer, p.keyring, p.cfg, r, now)
+	}
+	err = experiment.WriteConfig(ctx, p.pool, write, func(ctx context.Context, fn func(pgx.Tx) error) error { return postgres.InTx(ctx, p.pool, fn) }, now)
+	return errors.Join(err, writer.Close())
+}
+
+func readSpec(file string) (*rewardspec.Spec, []byte, error) {
+	if file == "" {
+		spec, document := rewardspec.Default()
+		return spec, document, nil
+	}
+	document, err := os.ReadFile(file)
+	if err != nil {
+		return nil, nil, fmt.Errorf("reward spec: %w", err)
+	}
+	spec, err := rewardspec.Parse(document)
+	if err != nil {
+		return nil, nil, fmt.Errorf("%s: %w", file, err)
+	}
+	return spec, document, nil
+}

@@ -1,0 +1,284 @@
+package main
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"net"
+	"os"
+	"path/filepath"
+	"time"
+
+	"github.com/jackc/pgx/v5"
+
+	"millrace/checkpoint"
+	"millrace/checkpoint/release"
+	"millrace/ingest"
+	"millrace/internal/auth"
+	"millrace/internal/embedded"
+	"millrace/internal/postgres"
+)
+
+// UpCommand runs everything in one process, on an embedded broker, a Postgres of its own and a local folder.
+type UpCommand struct {
+	Data       string `env:"MILLRACE_DATA" default:"./millrace-data" help:"Data folder; everything is written below it."`
+	Listen     string `env:"MILLRACE_LISTEN" default:"127.0.0.1:8080" help:"Address of the API and the page."`
+	Postgres   string `env:"MILLRACE_POSTGRES" placeholder:"URL" help:"Use this Postgres. Otherwise this machine's binaries, or ones fetched once."`
+	KafkaPort  int    `default:"0" help:"Port of the embedded broker on 127.0.0.1, for emitters that write to Kafka directly; 0: any."`
+	Partitions int    `default:"8" help:"Partitions of the topic; chosen once."`
+	Reset      bool   `help:"Delete what the data folder holds and begin anew."`
+	Init       string `default:"base-0" placeholder:"VERSION" help:"Policy version that is live at the first start."`
+	Spec       string `placeholder:"FILE" help:"Reward spec of the first configuration; the shipped one otherwise."`
+	LogLevel   string `env:"MILLRACE_LOG_LEVEL" enum:"debug,info,warn,error" default:"warn" help:"${enum}."`
+	Windows    `embed:"" group:"windows"`
+	Cycle      `embed:"" group:"windows"`
+
+	Demo      bool   `group:"demo" help:"Simulated traffic and a reference trainer on a simulated clock: a whole five-hour cycle in about a minute."`
+	Once      bool   `group:"demo" help:"With --demo: end after one cycle; exit 0 only if every law held."`
+	Candidate string `group:"demo" enum:"better,null,worse" default:"better" help:"With --demo: what the candidate truly is: ${enum}."`
+	Seed      uint64 `group:"demo" default:"1" help:"With --demo: seed of the traffic."`
+	Units     int    `group:"demo" default:"4000" help:"With --demo: simulated users."`
+}
+
+// Help is what 'millrace up --help' adds.
+func (c *UpCommand) Help() string {
+	return `Listens on this machine only, writes only below --data, and needs neither Kafka nor Docker.
+
+  millrace up                    then send events: docs/events.md
+  millrace up --demo             watch a whole cycle, and look around
+  millrace up --demo --once      the same as a test`
+}
+
+// Run implements the command.
+func (c *UpCommand) Run(ctx context.Context, out *Output) error {
+	if c.Once && !c.Demo {
+		return usagef("--once goes with --demo")
+	}
+	if c.Demo {
+		return c.runDemo(ctx, out)
+	}
+	h, err := c.openHouse(ctx, out, c.Data, time.Now())
+	if err != nil {
+		return err
+	}
+	defer h.close()
+	cfg, err := c.config()
+	if err != nil {
+		return err
+	}
+	roles, _, err := h.roles(cfg, time.Now, 0, nil)
+	if err != nil {
+		return err
+	}
+	h.greet(out)
+	out.Print("send events: POST http://%s/v1/events      stop: Ctrl-C", h.listener.Addr())
+	if err := serveOn(ctx, h.parts, h.listener, roles); err != nil {
+		return err
+	}
+	out.Print("stopped; everything acknowledged is kept in %s", c.Data)
+	return nil
+}
+
+// house is a whole Millrace on embedded services.
+type house struct {
+	*parts
+	listener net.Listener
+	services string // in words
+	token    string // "" unless it was made just now
+	stops    []func() error
+}
+
+// openHouse starts the services, brings them up to date and opens the parts; now is the clock of the records.
+func (c *UpCommand) openHouse(ctx context.Context, out *Output, dir string, now time.Time) (h *house, err error) {
+	dir, err = filepath.Abs(dir)
+	if err != nil {
+		return nil, err
+	}
+	if err := c.prepareFolder(ctx, dir); err != nil {
+		return nil, err
+	}
+	h = &house{}
+	defer func() {
+		if err != nil {
+			h.close()
+		}
+	}()
+	lock, err := embedded.LockFolder(dir)
+	if err != nil {
+		return h, err
+	}
+	h.stops = append(h.stops, lock.Release)
+	if h.listener, err = listenOn(c.Listen); err != nil {
+		return h, err
+	}
+	keys, err := loadSecrets(dir)
+	if err != nil {
+		return h, err
+	}
+	url, database := c.Postgres, "postgres (given)"
+	if url == "" {
+		pg, err := embedded.StartPostgres(ctx, embedded.PostgresConfig{Dir: filepath.Join(dir, "postgres"), Progress: func(line string) { fmt.Fprintln(out.Err, line) }})
+		if err != nil {
+			return h, err
+		}
+		h.stops = append(h.stops, pg.Stop)
+		url, database = pg.URL(), fmt.Sprintf("postgres %s (local)", pg.Version())
+	}
+	kafka, err := embedded.StartKafka(filepath.Join(dir, "kafka"), c.KafkaPort)
+	if err != nil {
+		return h, err
+	}
+	h.stops = append(h.stops, kafka.Close)
+	objects := filepath.Join(dir, "objects")
+	connect := Connect{
+		Postgres: url, Kafka: kafka.Brokers(), Topic: "millrace.sessions", Partitions: c.Partitions, Replicas: 1, Objects: objects,
+		ControlKey: keys.ControlKey, UnitKey: keys.UnitKey, LogLevel: c.LogLevel, LogFormat: "text",
+	}
+	if err := os.MkdirAll(objects, 0o755); err != nil {
+		return h, err
+	}
+	if h.parts, err = connect.open(ctx, out, "up"); err != nil {
+		return h, err
+	}
+	if err := migrate(ctx, h.parts, c.Windows, c.Spec, now); err != nil {
+		return h, err
+	}
+	if err := initRelease(ctx, h.parts, c.Init, now); err != nil {
+		return h, err
+	}
+	if h.token, err = auth.EnsureFirst(ctx, h.pool); err != nil {
+		return h, err
+	}
+	h.services = fmt.Sprintf("%s · kafka (embedded, %s) · objects %s", database, kafka.Brokers()[0], objects)
+	return h, h.leaveAddress(dir)
+}
+
+// initRelease names the live version at the first start.
+func initRelease(ctx context.Context, p *parts, version string, now time.Time) error {
+	if _, err := release.Live(ctx, p.pool); !errors.Is(err, release.ErrNoLive) {
+		return err
+	}
+	return postgres.InTx(ctx, p.pool, func(tx pgx.Tx) error { return release.Init(ctx, tx, version, "millrace up", now) })
+}
+
+// prepareFolder makes the data folder, or empties it if that was asked for: only one that is ours.
+func (c *UpCommand) prepareFolder(ctx context.Context, dir string) error {
+	if c.Reset {
+		if err := emptyFolder(ctx, dir); err != nil {
+			return err
+		}
+	}
+	return os.MkdirAll(dir, 0o755)
+}
+
+// emptyFolder deletes a data folder of ours, and refuses to delete anything else or one that is in use.
+func emptyFolder(ctx context.Context, dir string) error {
+	entries, err := os.ReadDir(dir)
+	if errors.Is(err, os.ErrNotExist) || (err == nil && len(entries) == 0) {
+		return nil
+	}
+	if err != nil {
+		return err
+	}
+	if _, err := os.Stat(filepath.Join(dir, "lock")); err != nil {
+		return usagef("--reset: %s is not empty and no data folder of millrace; choose another --data, or delete it yourself", dir)
+	}
+	lock, err := embedded.LockFolder(dir)
+	if err != nil {
+		return err
+	}
+	defer lock.Release() //nolint:errcheck // the folder is gone
+	if _, err := os.Stat(filepath.Join(dir, "postgres")); err == nil {
+		// One that a killed process left running is adopted, and stopped.
+		pg, err := embedded.StartPostgres(ctx, embedded.PostgresConfig{Dir: filepath.Join(dir, "postgres")})
+		if err != nil {
+			return err
+		}
+		if err := pg.Stop(); err != nil {
+			return err
+		}
+	}
+	return os.RemoveAll(dir)
+}
+
+// leaveAddress lets the commands of this machine's user find the server.
+func (h *house) leaveAddress(dir string) error {
+	path := filepath.Join(dir, clientFile)
+	address := clientAddress{Server: "http://" + h.listener.Addr().String(), Token: h.token}
+	if h.token == "" {
+		body, err := os.ReadFile(path)
+		if err != nil {
+			return nil //nolint:nilerr // there was none to keep: the user has the token
+		}
+		var old clientAddress
+		if err := json.Unmarshal(body, &old); err != nil {
+			return fmt.Errorf("%s: %w", path, err)
+		}
+		address.Token = old.Token
+	}
+	body, err := json.Marshal(address)
+	if err != nil {
+		return err
+	}
+	return writePrivate(path, body)
+}
+
+// hands are the parts that a simulated clock moves by itself.
+type hands struct {
+	gateway  *ingest.Gateway
+	assigner *ingest.Assigner
+	control  *checkpoint.Control
+}
+
+// roles are all four, and the page.
+func (h *house) roles(cfg checkpoint.Config, clock func() time.Time, tickEvery time.Duration, note []string) (all []role, moved hands, err error) {
+	in, err := newIngest(h.parts, clock, tickEvery, &moved)
+	if err != nil {
+		return nil, moved, err
+	}
+	workers, err := newDistill(h.parts, 15*time.Second)
+	if err != nil {
+		return nil, moved, err
+	}
+	shards, err := newFeed(h.parts)
+	if err != nil {
+		return nil, moved, err
+	}
+	loop, control, err := newCheckpoint(h.parts, cfg, clock)
+	if err != nil {
+		return nil, moved, err
+	}
+	moved.control = control
+	if err := addPage(&loop, h.parts, append([]string{h.services}, note...)); err != nil {
+		return nil, moved, err
+	}
+	return []role{in, workers, shards, loop}, moved, nil
+}
+
+func (h *house) greet(out *Output) {
+	out.Print("%s", h.services)
+	if h.token != "" {
+		out.Print("page http://%s   token %s  (shown once)", h.listener.Addr(), h.token)
+		return
+	}
+	out.Print("page http://%s", h.listener.Addr())
+}
+
+// close stops what was started, last first.
+func (h *house) close() {
+	if h == nil {
+		return
+	}
+	if h.parts != nil {
+		h.parts.close()
+	}
+	if h.listener != nil {
+		_ = h.listener.Close()
+	}
+	for i := len(h.stops) - 1; i >= 0; i-- {
+		if err := h.stops[i](); err != nil {
+			fmt.Fprintln(os.Stderr, "millrace: stopping:", err)
+		}
+	}
+}

@@ -1,0 +1,169 @@
+package engine
+
+import (
+	"container/heap"
+	"strings"
+	"time"
+
+	"millrace/distill/account"
+	"millrace/distill/signal"
+	"millrace/distill/turn"
+	"millrace/internal/unithash"
+	"millrace/schemas/event"
+	"millrace/schemas/ledger"
+)
+
+// event applies a session event: a repeat, evidence on a settled turn, or a fact of an open one.
+func (e *Engine) event(r Record, x examined, eff *Effects) {
+	ev := r.Event
+	if known, same := e.seen.look(x.id, x.digest); known {
+		if same {
+			eff.Class = account.Duplicate
+			return
+		}
+		eff.Class, eff.DeadLetter = account.DeadLetter, "conflict"
+		return
+	}
+	s := e.sessions[ev.GetSessionId()]
+	if ev.GetTurnId() == "" {
+		s = e.session(ev.GetSessionId())
+		s.note(ev, e.logTime)
+		s.imported = s.imported || ev.GetSessionStarted().GetOrigin() == event.Origin_IMPORTED
+		e.seen.add(x.id, x.digest, e.logTime)
+		eff.Class = account.Applied
+		return
+	}
+	t := e.turns[x.key]
+	if t == nil && e.settled.has(uint64(x.key)) {
+		e.seen.add(x.id, x.digest, e.logTime)
+		eff.Class, eff.Amendment = account.Amended, e.amendment(r)
+		e.batch.rows++
+		if s != nil {
+			s.note(ev, e.logTime)
+		}
+		return
+	}
+	if t == nil {
+		if !turn.Opens(ev) {
+			eff.Class = account.Orphan
+			return
+		}
+		imported := ev.GetTurnStarted().GetContext().GetOrigin() == event.Origin_IMPORTED || (s != nil && s.imported)
+		if !imported && turn.OccurredAt(ev) < e.logTime-e.limits.dedupe {
+			eff.Class = account.Expired
+			return
+		}
+		t = e.openTurn(r, x)
+	}
+	s = e.session(ev.GetSessionId())
+	s.note(ev, e.logTime)
+	e.seen.add(x.id, x.digest, e.logTime)
+	t.Entries = append(t.Entries, turn.Entry{Offset: r.Offset, Event: ev})
+	t.LastOffset = r.Offset
+	eff.Class = account.Applied
+	e.derive(t, s, r, x)
+}
+
+func (e *Engine) openTurn(r Record, x examined) *turn.Turn {
+	t := &turn.Turn{
+		Key: x.key, SessionID: r.Event.GetSessionId(), TurnID: r.Event.GetTurnId(),
+		FirstOffset: r.Offset, LastOffset: r.Offset, OpenedAt: e.logTime, Deadline: e.logTime + e.limits.maxTurn,
+	}
+	e.turns[t.Key] = t
+	e.session(t.SessionID).open[t.Key] = t
+	heap.Push(&e.due, due{t.Deadline, t.FirstOffset, t.Key})
+	e.balance.Opened++
+	e.since.Opened++
+	return t
+}
+
+// derive keeps with the turn what later records will ask of it.
+func (e *Engine) derive(t *turn.Turn, s *session, r Record, x examined) {
+	switch body := r.Event.GetBody().(type) {
+	case *event.SessionEvent_TurnStarted:
+		started := body.TurnStarted
+		s.imported = s.imported || started.GetContext().GetOrigin() == event.Origin_IMPORTED
+		for _, before := range s.open {
+			if before.Key != t.Key {
+				before.FollowUps = append(before.FollowUps, turn.FollowUp{
+					Key: t.Key, Offset: r.Offset, OpenedAt: t.OpenedAt, OccurredAt: turn.OccurredAt(r.Event),
+					Relation: started.GetRelation(), PastedStackTrace: x.stack, IsCommand: started.GetIsCommand(),
+					Similarity: similarity(before, started.GetText()),
+				})
+			}
+		}
+		if q := e.quarantine(t, r.Event.GetUnitId()); q != "" {
+			t.Withheld = q
+		}
+	case *event.SessionEvent_StepCompleted:
+		if t.PolicyVersion == "" {
+			t.PolicyVersion = body.StepCompleted.GetPolicyVersion()
+		}
+	case *event.SessionEvent_TurnEnded:
+		if t.EndedAt == 0 {
+			t.EndedAt = e.logTime
+			t.AnswerBy = e.logTime + e.reward.Spec().SettleAfter.Microseconds()
+			t.Deadline = min(t.AnswerBy, t.Deadline)
+			heap.Push(&e.due, due{t.Deadline, t.FirstOffset, t.Key})
+		}
+	}
+}
+
+// similarity of a request's text to that of an earlier turn; null unless both have one.
+func similarity(before *turn.Turn, text string) ledger.Value {
+	if text == "" {
+		return ledger.Value{}
+	}
+	for _, entry := range before.Entries {
+		if s := entry.Event.GetTurnStarted(); s != nil && s.GetText() != "" {
+			return signal.Similarity(s.GetText(), text)
+		}
+	}
+	return ledger.Value{}
+}
+
+func (e *Engine) quarantine(t *turn.Turn, unitID string) string {
+	for _, q := range e.quarantined {
+		hit := (q.GetTurnId() != "" && q.GetTurnId() == t.TurnID) ||
+			(q.GetSessionId() != "" && q.GetSessionId() == t.SessionID) ||
+			(q.GetUnitHash() != "" && q.GetUnitHash() == e.pseudonym(unitID))
+		if hit {
+			return "quarantine: " + q.GetReason()
+		}
+	}
+	return ""
+}
+
+func (e *Engine) unitOf(t *turn.Turn) string {
+	for _, entry := range t.Entries {
+		if u := entry.Event.GetUnitId(); u != "" {
+			return e.pseudonym(u)
+		}
+	}
+	return ""
+}
+
+func (e *Engine) pseudonym(unitID string) string {
+	if unitID == "" {
+		return ""
+	}
+	return unithash.Pseudonym(e.opts.UnitKey, unitID)
+}
+
+func micros(t int64) time.Time { return time.UnixMicro(t).UTC() }
+
+// bodyName is the body's field name in JSON: "edit_observed".
+func bodyName(ev *event.SessionEvent) string {
+	m := ev.ProtoReflect()
+	if f := m.WhichOneof(m.Descriptor().Oneofs().ByName("body")); f != nil {
+		return string(f.Name())
+	}
+	return ""
+}
+
+func followUpName(c event.FollowUpClass) string {
+	if c == event.FollowUpClass_FOLLOW_UP_CLASS_UNSPECIFIED {
+		return ""
+	}
+	return strings.ToLower(c.String())
+}

@@ -1,0 +1,169 @@
+package engine
+
+import (
+	"maps"
+	"slices"
+	"strconv"
+	"strings"
+
+	"millrace/distill/signal"
+	"millrace/distill/turn"
+	"millrace/schemas/event"
+	"millrace/schemas/ledger"
+	"millrace/schemas/sample"
+)
+
+// bareRow is what a row has without looking into the turn's events.
+func (e *Engine) bareRow(t *turn.Turn) ledger.Row {
+	return ledger.Row{
+		Kind: ledger.Turn, SessionID: t.SessionID, TurnID: t.TurnID, PolicyVersion: t.Version(),
+		RewardSpec: e.config.GetRewardSpecName(), RewardSpecDigest: e.config.GetRewardSpecDigest(),
+		ClassifierVersion: signal.ClassifierVersion, BaselineVersion: e.reward.Baseline().Version,
+		Topic: e.opts.Topic, Partition: e.opts.Partition, FirstOffset: t.FirstOffset, LastOffset: t.LastOffset,
+		SettledAt: micros(e.logTime), Chain: 1, Signals: make([]ledger.Value, len(ledger.Signals)), Outcome: "unended",
+	}
+}
+
+// fill gives the member its row: context, signals, follow-up.
+func (e *Engine) fill(m *scored, pEdit float64, chain int) {
+	f, t := m.facts, m.turn
+	row := e.bareRow(t)
+	c := f.Context
+	row.UnitHash = e.pseudonym(f.UnitID)
+	row.PolicyVersions = f.Versions
+	row.Experiment, row.Arm = c.GetExperiment(), c.GetArm()
+	row.Origin = originOf(f)
+	row.Intent = intentOf(f.Started.GetIntent())
+	row.HarnessVersion = c.GetHarnessVersion()
+	row.Language, row.SizeClass = c.GetRepository().GetMainLanguage(), c.GetRepository().GetSizeClass()
+	row.Stratum = e.stratum(f)
+	row.ToolSchemaDigest = c.GetToolSchemaDigest()
+	row.Outcome = f.Outcome()
+	row.Chain = int32(chain)
+	row.StartedAt, row.EndedAt = f.StartedAt, f.EndedAt
+	if f.Registered {
+		m.tools = e.tools[c.GetToolSchemaDigest()]
+	}
+	verdict := e.followUp(m)
+	row.FollowUpClass = verdict.Class
+	row.Signals = signal.Compute(f, signal.Context{Tools: m.tools, PEdit: pEdit, Answered: answer(t) != nil, FollowUp: verdict})
+	m.row = row
+}
+
+// followUp says what the session's next request shows of the turn. The structural rules come first, because they
+// are precise; where they say nothing, later evidence (a judge's, a backend's) counts.
+func (e *Engine) followUp(m *scored) signal.Verdict {
+	f, next := m.facts, m.turn.First()
+	in := signal.FollowUp{
+		Silence:     next == nil,
+		Interrupted: f.Ended.GetReason() == event.EndReason_ABORTED_BY_USER,
+		Answer:      m.asks,
+		Delivered:   f.Delivered(),
+		OfferedMore: f.Ended.GetOffersMore(),
+	}
+	for i := range f.Edits {
+		in.RejectedWithText = in.RejectedWithText || (f.Edits[i].RejectedByUser() && f.Edits[i].Decided.GetWithText())
+	}
+	if next != nil {
+		in.Relation, in.PastedStackTrace, in.Similarity, in.IsCommand = next.Relation, next.PastedStackTrace, next.Similarity, next.IsCommand
+	}
+	verdict := signal.Classify(in)
+	if verdict.Polarity.Known && verdict.Polarity.Number != 0 {
+		return verdict
+	}
+	for i := len(f.Evidence) - 1; i >= 0; i-- {
+		if x := f.Evidence[i]; x.Polarity != nil {
+			confidence := ledger.Of(1)
+			if x.Confidence != nil {
+				confidence = ledger.Of(x.GetConfidence())
+			}
+			return signal.Verdict{Class: followUpName(x.GetFollowUp()), Polarity: ledger.Of(x.GetPolarity()), Confidence: confidence}
+		}
+	}
+	return verdict
+}
+
+// samples are the training sequences of a rewarded turn.
+func (e *Engine) samples(m *scored, row *ledger.Row, sequences []turn.Sequence) []sample.Row {
+	c := m.facts.Context
+	ordinal := int64(-1)
+	if n, ok := e.config.GetPolicyOrdinals()[row.PolicyVersion]; ok {
+		ordinal = n
+	}
+	components := make([]sample.Component, len(row.Components))
+	for i, x := range row.Components {
+		components[i] = sample.Component{Name: x.Name, Value: x.Value.Number, Known: x.Value.Known, Weight: 1}
+	}
+	out := make([]sample.Row, len(sequences))
+	for i, s := range sequences {
+		out[i] = sample.Row{
+			SampleID:  row.SessionID + "/" + row.TurnID + "/" + strconv.Itoa(i),
+			SessionID: row.SessionID, TurnID: row.TurnID, Branch: int32(i), BranchesInTurn: int32(len(sequences)),
+			Origin: row.Origin, GroupID: c.GetGroupId(), GroupIndex: int32(c.GetGroupIndex()), GroupSize: int32(c.GetGroupSize()),
+			InputIDs: s.InputIDs, PromptLength: s.PromptLength, LossMask: s.Mask, BehaviorLogprobs: s.Logprobs, Steps: s.Steps,
+			PolicyVersion: row.PolicyVersion, PolicyOrdinal: ordinal, UnitHash: row.UnitHash, PolicyVersionSpans: s.Spans,
+			Reward: row.Reward.Number, Advantage: row.Advantage.Number, RewardComponents: components,
+			TokenAdvantages: e.tokenAdvantages(s, row.Advantage.Number),
+			Outcome:         row.Outcome, HarnessVersion: row.HarnessVersion, ToolSchemaDigest: row.ToolSchemaDigest,
+			RewardSpec: row.RewardSpec, ClassifierVersion: row.ClassifierVersion, BaselineVersion: row.BaselineVersion,
+			TokenizerDigest: c.GetTokenizerDigest(), ChatTemplateDigest: c.GetChatTemplateDigest(), Sidecar: s.Sidecar,
+			SettledAt: row.SettledAt,
+		}
+	}
+	return out
+}
+
+// tokenAdvantages are set only where a step has its own blame: its trained tokens take the span's advantage, all
+// other trained tokens the turn's.
+func (e *Engine) tokenAdvantages(s turn.Sequence, advantage float64) []float32 {
+	if len(s.Blamed) == 0 {
+		return nil
+	}
+	out := make([]float32, len(s.Mask))
+	for i, trained := range s.Mask {
+		if trained == 1 {
+			out[i] = float32(advantage)
+		}
+	}
+	blame := float32(e.reward.SpanAdvantage(advantage))
+	for _, r := range s.Blamed {
+		for i := r.Start; i < r.End; i++ {
+			if s.Mask[i] == 1 {
+				out[i] = blame
+			}
+		}
+	}
+	return out
+}
+
+func originOf(f *turn.Facts) string {
+	switch f.Context.GetOrigin() {
+	case event.Origin_SIMULATED:
+		return "simulated"
+	case event.Origin_IMPORTED:
+		return "imported"
+	default:
+		return "live"
+	}
+}
+
+// intentOf is the intent as the backend stamped it before the first step: edit, ask, debug, review or unknown.
+func intentOf(i event.Intent) string {
+	if i == event.Intent_INTENT_UNSPECIFIED {
+		return "unknown"
+	}
+	return strings.ToLower(i.String())
+}
+
+// stratum groups turns by what was known before the first step, and by nothing later.
+func (e *Engine) stratum(f *turn.Facts) string {
+	r := f.Context.GetRepository()
+	return e.reward.Stratum(f.Started.GetIntent(), r.GetMainLanguage(), r.GetSizeClass(), f.Context.GetOrigin())
+}
+
+// pEdit is how likely the request asked for an edit.
+func (e *Engine) pEdit(f *turn.Facts) float64 {
+	return e.reward.PEdit(f.Started.GetIntent(), e.stratum(f))
+}
+
+func sortedKeys[V any](m map[string]V) []string { return slices.Sorted(maps.Keys(m)) }

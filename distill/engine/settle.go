@@ -1,0 +1,364 @@
+package engine
+
+import (
+	"cmp"
+	"container/heap"
+	"fmt"
+	"slices"
+
+	"millrace/distill/account"
+	"millrace/distill/reward"
+	"millrace/distill/signal"
+	"millrace/distill/turn"
+	"millrace/schemas/event"
+	"millrace/schemas/ledger"
+	"millrace/schemas/metric"
+)
+
+// maxChain is the number of turns that settle together: at most two questions and what came of them.
+const maxChain = 3
+
+// due is a turn's deadline; an entry whose deadline is no longer the turn's is stale.
+type due struct {
+	deadline int64
+	offset   int64
+	key      turn.Key
+}
+
+type dueHeap []due
+
+func (h dueHeap) Len() int { return len(h) }
+func (h dueHeap) Less(i, j int) bool {
+	return cmp.Or(cmp.Compare(h[i].deadline, h[j].deadline), cmp.Compare(h[i].offset, h[j].offset)) < 0
+}
+func (h dueHeap) Swap(i, j int) { h[i], h[j] = h[j], h[i] }
+func (h *dueHeap) Push(x any)   { *h = append(*h, x.(due)) }
+func (h *dueHeap) Pop() any {
+	old := *h
+	x := old[len(old)-1]
+	*h = old[:len(old)-1]
+	return x
+}
+
+// advance moves log time, settles every turn whose deadline the watermark has passed, and forgets what lies
+// outside the windows.
+func (e *Engine) advance(recordTime int64, eff *Effects) {
+	before := e.logTime
+	e.logTime = max(e.logTime, recordTime)
+	watermark := e.logTime - e.limits.lateness
+	for len(e.due) > 0 && e.due[0].deadline <= watermark {
+		d := heap.Pop(&e.due).(due)
+		if t := e.turns[d.key]; t != nil && t.Deadline == d.deadline {
+			e.settleChain(t, watermark, eff)
+		}
+	}
+	e.seen.forget(e.logTime - e.limits.dedupe)
+	if e.logTime/hour != before/hour {
+		e.settled.forget(e.logTime - e.limits.memory)
+		e.forgetSessions()
+	}
+}
+
+func (e *Engine) forgetSessions() {
+	for id, s := range e.sessions {
+		if len(s.open) == 0 && s.lastSeen < e.logTime-e.limits.dedupe {
+			delete(e.sessions, id)
+		}
+	}
+	e.incidents = slices.DeleteFunc(e.incidents, func(i *event.IncidentDeclared) bool {
+		return i.GetEndsAt().AsTime().UnixMicro() < e.logTime-2*e.limits.maxTurn
+	})
+}
+
+// settleChain settles a turn whose time has come, together with the questions that it answers and with the turn
+// that answers its own question. If that turn is still running the whole chain waits for it, but no longer than
+// max_turn after the chain's first turn began.
+func (e *Engine) settleChain(t *turn.Turn, watermark int64, eff *Effects) {
+	chain := e.chainOf(t)
+	final := chain[len(chain)-1]
+	until := min(final.Deadline, chain[0].OpenedAt+e.limits.maxTurn)
+	if until > watermark {
+		t.Deadline = until
+		heap.Push(&e.due, due{t.Deadline, t.FirstOffset, t.Key})
+		return
+	}
+	rows := e.score(chain)
+	for i, member := range chain {
+		s := rows[i]
+		eff.Settled = append(eff.Settled, s)
+		e.batch.rows++
+		for j := range s.Samples {
+			e.batch.rows++
+			e.batch.bytes += uint64(9 * s.Samples[j].Length())
+		}
+		key := account.Settled{PolicyVersion: s.Row.PolicyVersion, Arm: s.Row.Arm, Disposition: s.Row.Disposition}
+		e.balance.Settled[key]++
+		e.since.Settled[key]++
+		session := e.sessions[member.SessionID]
+		e.settled.add(uint64(member.Key), e.logTime, session.imported)
+		delete(session.open, member.Key)
+		delete(e.turns, member.Key)
+	}
+}
+
+// chainOf is the chain that a turn belongs to, in order: questions, then what answered them.
+func (e *Engine) chainOf(t *turn.Turn) []*turn.Turn {
+	head := t
+	for length := 1; length < maxChain; length++ {
+		before := e.questionAnsweredBy(head)
+		if before == nil {
+			break
+		}
+		head = before
+	}
+	chain := []*turn.Turn{head}
+	for len(chain) < maxChain {
+		next := e.answerTo(chain[len(chain)-1])
+		if next == nil {
+			break
+		}
+		chain = append(chain, next)
+	}
+	return chain
+}
+
+// questionAnsweredBy is the open question turn of the session whose answer is the given turn; nil if there is none.
+func (e *Engine) questionAnsweredBy(t *turn.Turn) *turn.Turn {
+	var first *turn.Turn
+	for _, other := range e.sessions[t.SessionID].open {
+		if other.Key != t.Key && e.answerTo(other) == t && (first == nil || other.FirstOffset < first.FirstOffset) {
+			first = other
+		}
+	}
+	return first
+}
+
+// answerTo is the turn that answers a turn's question: the session's next, unless it undoes, restores or repeats
+// it, and only if it began in time. Nil if the turn asked nothing, or nobody answered, or the answer has
+// settled before.
+func (e *Engine) answerTo(t *turn.Turn) *turn.Turn {
+	f := answer(t)
+	if f == nil || !e.asks(t) {
+		return nil
+	}
+	return e.turns[f.Key]
+}
+
+func answer(t *turn.Turn) *turn.FollowUp {
+	f := t.First()
+	if f == nil || t.EndedAt == 0 || f.OpenedAt > t.AnswerBy {
+		return nil
+	}
+	if f.Relation != event.Relation_RELATION_UNSPECIFIED {
+		return nil
+	}
+	return f
+}
+
+// asks says whether the turn ended with a question, without an edit although one may have been asked for.
+func (e *Engine) asks(t *turn.Turn) bool {
+	if t.EndedAt == 0 {
+		return false
+	}
+	f := turn.Fold(t)
+	return f.AsksInsteadOfEditing() && e.pEdit(f) > 0
+}
+
+// scored is a turn on its way to a row.
+type scored struct {
+	turn   *turn.Turn
+	facts  *turn.Facts
+	row    ledger.Row
+	asks   bool
+	result reward.Result
+	tools  *signal.ToolSchemas
+}
+
+// score makes the rows of a chain. A fault in our own code while a turn is folded must neither stop the
+// partition nor lose the turn: its row is withheld, with the reason.
+func (e *Engine) score(chain []*turn.Turn) (out []Settled) {
+	defer func() {
+		if p := recover(); p != nil {
+			out = nil
+			for _, t := range chain {
+				row := e.bareRow(t)
+				row.Disposition, row.Reason = ledger.Withheld, fmt.Sprintf("poison: %v", p)
+				out = append(out, Settled{Row: row})
+			}
+		}
+	}()
+	members := make([]*scored, len(chain))
+	pEdit := 0.0
+	for i, t := range chain {
+		m := &scored{turn: t, facts: turn.Fold(t)}
+		if i == 0 {
+			pEdit = e.pEdit(m.facts)
+		}
+		members[i] = m
+	}
+	for i := len(members) - 1; i >= 0; i-- {
+		m := members[i]
+		m.asks = m.facts.AsksInsteadOfEditing() && pEdit > 0
+		e.fill(m, pEdit, len(members))
+		input := reward.Input{Signals: m.row.Signals, FollowUpClass: m.row.FollowUpClass, Stratum: m.row.Stratum}
+		if m.asks {
+			input.Chain = e.outcomeOf(members, i)
+		} else {
+			input.QuestionCalls = m.facts.QuestionCalls()
+		}
+		m.result = e.reward.Score(input)
+		m.row.Components = m.result.Components
+		m.row.Reward, m.row.Advantage = m.result.Reward, m.result.Advantage
+	}
+	final := members[len(members)-1]
+	for _, m := range members {
+		s := Settled{Row: m.row}
+		sequences, why := m.facts.Sequences(signal.MalformedSteps(m.facts, m.tools))
+		s.Row.Disposition, s.Row.Reason = e.disposition(m, len(sequences) > 0, why)
+		if m != final && !final.result.Evidence && trainable(s.Row.Disposition) {
+			s.Row.Disposition, s.Row.Reason = e.disposition(final, false, "")
+			s.Row.Reason = "the turn that answered it: " + s.Row.Reason
+		}
+		if !trainable(s.Row.Disposition) && s.Row.Disposition != ledger.MixedPolicy {
+			s.Row.Reward, s.Row.Advantage = ledger.Value{}, ledger.Value{}
+		}
+		if s.Row.Disposition == ledger.Rewarded {
+			s.Samples = e.samples(m, &s.Row, sequences)
+			s.Row.Branches = int32(len(s.Samples))
+		}
+		e.experiment(&s)
+		out = append(out, s)
+	}
+	return out
+}
+
+// outcomeOf is what became of the question that member i asked.
+func (e *Engine) outcomeOf(members []*scored, i int) *reward.Chain {
+	if i == len(members)-1 {
+		// Nobody answered, or the chain is at its limit: a third question is one too many.
+		return &reward.Chain{}
+	}
+	final := members[len(members)-1]
+	questions := 0
+	for _, m := range members[i : len(members)-1] {
+		questions += max(1, m.facts.Questions())
+	}
+	return &reward.Chain{
+		Answered: true, QuestionsToAnswer: questions,
+		Final: final.result.Reward.Number, FinalKnown: final.result.Reward.Known,
+	}
+}
+
+func trainable(d ledger.Disposition) bool { return d == ledger.Rewarded || d == ledger.NoTokens }
+
+// experiment adds what the turn counts for in the A/B test that it took part in.
+func (e *Engine) experiment(s *Settled) {
+	for _, x := range e.config.GetExperiments() {
+		if x.GetId() != s.Row.Experiment || s.Row.Arm == "" {
+			continue
+		}
+		w := metric.Window{
+			Experiment: x.GetId(), StartsAt: x.GetStartsAt().AsTime(), CountsUntil: x.GetCountsUntil().AsTime(),
+			EndsAt: x.GetEndsAt().AsTime(), SlowAfterMs: x.GetLatencyThresholdMs(),
+		}
+		s.Sums = metric.Contributions(&s.Row, w)
+		s.Exposed = s.Row.UnitHash != "" && len(s.Sums) > 0
+	}
+}
+
+func (e *Engine) disposition(m *scored, tokens bool, why string) (ledger.Disposition, string) {
+	f := m.facts
+	switch {
+	case m.turn.Withheld != "":
+		return ledger.Withheld, m.turn.Withheld
+	case f.Privacy == event.Privacy_METRICS_ONLY:
+		return ledger.Withheld, "privacy METRICS_ONLY"
+	}
+	if reason := e.missing(m); reason != "" {
+		return ledger.Incomplete, reason
+	}
+	if reason := e.fault(f); reason != "" {
+		return ledger.Faulted, reason
+	}
+	if n := len(f.Versions); n > e.reward.Spec().MaxPolicyVersions {
+		return ledger.MixedPolicy, fmt.Sprintf("%d policy versions", n)
+	}
+	switch {
+	case !m.result.Evidence:
+		return ledger.Censored, "nothing was observed that says whether it helped"
+	case tokens:
+		return ledger.Rewarded, ""
+	default:
+		return ledger.NoTokens, why
+	}
+}
+
+// missing says which records of the turn were lost in transport: a gap in a source's sequence, or fewer steps
+// and calls than the turn's end counted. A stub counts as arrived: size is never a reason.
+func (e *Engine) missing(m *scored) string {
+	f := m.facts
+	if f.Started == nil && f.Stubs["turn_started"] == 0 {
+		return "its start did not arrive"
+	}
+	if f.Ended != nil {
+		if n := len(f.Steps) + f.Stubs["step_completed"]; f.Ended.Steps != nil && n < int(f.Ended.GetSteps()) {
+			return fmt.Sprintf("%d of %d steps arrived", n, f.Ended.GetSteps())
+		}
+		if n := len(f.Calls) + f.Stubs["tool_called"]; f.Ended.ToolCalls != nil && n < int(f.Ended.GetToolCalls()) {
+			return fmt.Sprintf("%d of %d tool calls arrived", n, f.Ended.GetToolCalls())
+		}
+	}
+	type run struct{ lo, hi uint64 }
+	spans := map[string]run{}
+	for _, entry := range m.turn.Entries {
+		n := entry.Event.GetSequence()
+		if n == 0 {
+			continue
+		}
+		r, ok := spans[entry.Event.GetSource()]
+		if !ok {
+			r = run{n, n}
+		}
+		spans[entry.Event.GetSource()] = run{min(r.lo, n), max(r.hi, n)}
+	}
+	sources := e.sessions[m.turn.SessionID].sources
+	for _, source := range sortedKeys(spans) {
+		r := spans[source]
+		if lo, hi, gap := sources[source].gap(r.lo, r.hi); gap {
+			return fmt.Sprintf("%s: events %d to %d did not arrive", source, lo, hi)
+		}
+	}
+	return ""
+}
+
+// fault says by what evidence the turn failed for a reason that was not the model's. Before the first sampled
+// token a provider's or harness's failure is enough; after it there must be evidence from outside the turn.
+func (e *Engine) fault(f *turn.Facts) string {
+	reason := f.Ended.GetReason()
+	failed := reason == event.EndReason_PROVIDER_FAILED || reason == event.EndReason_HARNESS_FAILED
+	if !failed && f.Ended != nil {
+		return ""
+	}
+	if failed && len(f.Steps) == 0 && f.Stubs["step_completed"] == 0 {
+		return reason.String() + " before the first token"
+	}
+	for _, i := range f.Infra {
+		if i.GetStatus() != event.InfrastructureStatus_INFRASTRUCTURE_STATUS_UNSPECIFIED {
+			return "infrastructure: " + i.GetStatus().String()
+		}
+	}
+	at := f.StartedAt
+	if !f.LastStepAt.IsZero() {
+		at = f.LastStepAt
+	}
+	if f.Ended != nil {
+		at = f.EndedAt
+	}
+	for _, i := range e.incidents {
+		matches := i.GetPolicyVersion() == "" || (len(f.Versions) > 0 && f.Versions[0] == i.GetPolicyVersion())
+		if matches && !at.Before(i.GetStartsAt().AsTime()) && !at.After(i.GetEndsAt().AsTime()) {
+			return "incident " + i.GetIncident()
+		}
+	}
+	return ""
+}

@@ -1,0 +1,154 @@
+package distill
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"sync/atomic"
+	"time"
+
+	"github.com/jackc/pgx/v5"
+	"github.com/jackc/pgx/v5/pgxpool"
+)
+
+// Errors that end a worker's hold on a partition. Everything that was not committed is dropped, and nothing of it
+// was visible.
+var (
+	ErrFenced    = errors.New("fenced: another worker has taken the partition over")
+	ErrLeaseLost = errors.New("the lease may have run out")
+)
+
+// Lease is the right to commit for one partition, and the position it starts from. The epoch fences it: whoever
+// takes over adds one, and from then on this lease's commits fail.
+type Lease struct {
+	Topic     string
+	Partition int32
+	Epoch     int64
+
+	CommittedOffset int64
+	LowWatermark    int64
+	StateKey        string
+	StateSHA256     string
+	LogDigest       string
+	TurnsOpened     int64
+	TurnsOpen       map[string]int64
+
+	trusted atomic.Int64 // by our own monotonic clock: past this the owner stops by itself
+}
+
+// started is the origin of our monotonic clock.
+var started = time.Now()
+
+// prolong trusts the lease for most of a term after it was asked for.
+func (l *Lease) prolong(asked time.Time, term time.Duration) {
+	l.trusted.Store(int64(asked.Sub(started) + term - term/4))
+}
+
+// Trusted fails once the lease may have run out by our own clock, with time to spare for a commit under way.
+func (l *Lease) Trusted() error {
+	if int64(time.Since(started)) > l.trusted.Load() {
+		return fmt.Errorf("partition %d: %w", l.Partition, ErrLeaseLost)
+	}
+	return nil
+}
+
+// leases shares a topic's partitions among the workers by rows in Postgres.
+type leases struct {
+	pool  *pgxpool.Pool
+	topic string
+	owner string
+	term  time.Duration
+}
+
+// ensure makes the partitions' rows.
+func (l *leases) ensure(ctx context.Context, partitions int) error {
+	_, err := l.pool.Exec(ctx, `insert into partition (topic, partition)
+		select $1, p from generate_series(0, $2 - 1) p on conflict do nothing`, l.topic, partitions)
+	if err != nil {
+		return fmt.Errorf("making the partitions' rows: %w", err)
+	}
+	return nil
+}
+
+// share is how many partitions this worker should hold: all of them divided by the workers seen lately.
+func (l *leases) share(ctx context.Context) (int, error) {
+	var n int
+	err := l.pool.QueryRow(ctx, `with me as (
+			insert into worker (name, seen_at) values ($1, now()) on conflict (name) do update set seen_at = now())
+		select ceil(count(*)::numeric / greatest(1, (
+			select count(*) from worker where name <> $1 and seen_at > now() - make_interval(secs => $3)) + 1))::int
+		from partition where topic = $2`, l.owner, l.topic, l.term.Seconds()).Scan(&n)
+	if err != nil {
+		return 0, fmt.Errorf("counting the workers: %w", err)
+	}
+	return n, nil
+}
+
+// claim takes one partition whose lease is free or has run out; ErrNoRows if there is none.
+func (l *leases) claim(ctx context.Context) (*Lease, error) {
+	return l.take(ctx, `update partition set owner = $2, lease_until = now() + make_interval(secs => $3), epoch = epoch + 1
+		where topic = $1 and partition = (
+			select partition from partition
+			where topic = $1 and halted is null and (owner is null or lease_until < now())
+			order by partition limit 1 for update skip locked)
+		returning `+leaseColumns, l.topic, l.owner, l.term.Seconds())
+}
+
+// reclaim takes the partition again from ourselves. The row's lock waits for a transaction of ours whose outcome we
+// don't know, so what is read here is the truth.
+func (l *leases) reclaim(ctx context.Context, old *Lease) (*Lease, error) {
+	lease, err := l.take(ctx, `update partition set lease_until = now() + make_interval(secs => $3), epoch = epoch + 1
+		where topic = $1 and owner = $2 and partition = $4 and epoch = $5
+		returning `+leaseColumns, l.topic, l.owner, l.term.Seconds(), old.Partition, old.Epoch)
+	if errors.Is(err, pgx.ErrNoRows) {
+		return nil, ErrFenced
+	}
+	return lease, err
+}
+
+const leaseColumns = `partition, epoch, committed_offset, low_watermark, coalesce(state_key, ''),
+	coalesce(state_sha256, ''), coalesce(log_digest, ''), turns_opened, turns_open`
+
+func (l *leases) take(ctx context.Context, sql string, args ...any) (*Lease, error) {
+	asked := time.Now()
+	lease := &Lease{Topic: l.topic}
+	err := l.pool.QueryRow(ctx, sql, args...).Scan(&lease.Partition, &lease.Epoch, &lease.CommittedOffset,
+		&lease.LowWatermark, &lease.StateKey, &lease.StateSHA256, &lease.LogDigest, &lease.TurnsOpened, &lease.TurnsOpen)
+	if err != nil {
+		return nil, err
+	}
+	lease.prolong(asked, l.term)
+	return lease, nil
+}
+
+// renew prolongs the lease; ErrFenced if somebody has taken it over.
+func (l *leases) renew(ctx context.Context, lease *Lease) error {
+	asked := time.Now()
+	tag, err := l.pool.Exec(ctx, `update partition set lease_until = now() + make_interval(secs => $1)
+		where topic = $2 and partition = $3 and epoch = $4`, l.term.Seconds(), lease.Topic, lease.Partition, lease.Epoch)
+	if err != nil {
+		return fmt.Errorf("renewing the lease of partition %d: %w", lease.Partition, err)
+	}
+	if tag.RowsAffected() != 1 {
+		return fmt.Errorf("partition %d: %w", lease.Partition, ErrFenced)
+	}
+	lease.prolong(asked, l.term)
+	return nil
+}
+
+// release gives the partition back at once. Failing to is harmless: the lease runs out.
+func (l *leases) release(ctx context.Context, lease *Lease) error {
+	_, err := l.pool.Exec(ctx, `update partition set owner = null, lease_until = null
+		where topic = $1 and partition = $2 and epoch = $3`, lease.Topic, lease.Partition, lease.Epoch)
+	return err
+}
+
+// halt stops the partition for everybody, with the reason on record, until a person resumes it.
+func (l *leases) halt(ctx context.Context, lease *Lease, reason string) error {
+	_, err := l.pool.Exec(ctx, `update partition set halted = $4, owner = null, lease_until = null
+		where topic = $1 and partition = $2 and epoch = $3`, lease.Topic, lease.Partition, lease.Epoch, reason)
+	if err != nil {
+		return fmt.Errorf("halting partition %d: %w", lease.Partition, err)
+	}
+	return nil
+}

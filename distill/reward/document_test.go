@@ -1,0 +1,48 @@
+package reward
+
+import (
+	"flag"
+	"fmt"
+	"os"
+	"strings"
+	"testing"
+
+	"github.com/stretchr/testify/require"
+
+	"millrace/schemas/ledger"
+	"millrace/schemas/rewardspec"
+)
+
+var update = flag.Bool("update", false, "write the generated parts of docs/reward.md")
+
+// What docs/reward.md shows is what the code does.
+func TestDocument(t *testing.T) {
+	t.Parallel()
+	const path = "../../docs/reward.md"
+	doc, err := os.ReadFile(path)
+	require.NoError(t, err)
+	_, spec := rewardspec.Default()
+	var signals strings.Builder
+	signals.WriteString("| signal | what it is; null if not observed |\n| --- | --- |\n")
+	for _, d := range ledger.Signals {
+		fmt.Fprintf(&signals, "| `%s` | %s |\n", d.Name, d.Doc)
+	}
+	fresh := string(doc)
+	for name, text := range map[string]string{
+		"spec":       "```yaml\n" + string(spec) + "```\n",
+		"behaviours": BehaviourTable(shipped(t)),
+		"signals":    signals.String(),
+	} {
+		begin := "<!-- generated: " + name + " -->\n"
+		head, rest, ok := strings.Cut(fresh, begin)
+		require.True(t, ok, name)
+		_, tail, ok := strings.Cut(rest, "<!-- end -->")
+		require.True(t, ok, name)
+		fresh = head + begin + text + "<!-- end -->" + tail
+	}
+	if *update {
+		require.NoError(t, os.WriteFile(path, []byte(fresh), 0o644))
+		return
+	}
+	require.Equal(t, fresh, string(doc), "run go test ./distill/reward -run TestDocument -update")
+}

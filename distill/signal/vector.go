@@ -1,0 +1,171 @@
+package signal
+
+import (
+	"millrace/distill/turn"
+	"millrace/schemas/event"
+	"millrace/schemas/ledger"
+)
+
+// Vector is the signals of a turn by their place in ledger.Signals.
+type Vector []ledger.Value
+
+// Set puts a signal's value. The name must be one of ledger.Signals: a wrong one is a programming error.
+func (v Vector) Set(name string, value ledger.Value) {
+	i, ok := ledger.SignalIndex[name]
+	if !ok {
+		panic("unknown signal " + name)
+	}
+	v[i] = value
+}
+
+// Context is what a turn's signals need from outside its own events.
+type Context struct {
+	Tools    *ToolSchemas // nil: no schema is registered
+	PEdit    float64
+	Answered bool // the turn's question was answered by a next turn
+	FollowUp Verdict
+}
+
+// Compute gives all signals of a turn.
+func Compute(f *turn.Facts, c Context) Vector {
+	v := make(Vector, len(ledger.Signals))
+	v.Set("intent.p_edit", ledger.Of(c.PEdit))
+	editSignals(v, f)
+	v.Set("follow_up.polarity", c.FollowUp.Polarity)
+	v.Set("follow_up.confidence", c.FollowUp.Confidence)
+	toolSignals(v, f, c.Tools)
+	effortSignals(v, f)
+	careSignals(v, f)
+	stallingSignals(v, f, c)
+	explicitSignals(v, f)
+	return v
+}
+
+func explicitSignals(v Vector, f *turn.Facts) {
+	if n := len(f.Feedback); n > 0 {
+		v.Set("explicit.thumb", ledger.Of(f.Feedback[n-1].GetRating()))
+	}
+	v.Set("outcome.delivered", flag(f.Delivered()))
+	if f.Ended != nil {
+		v.Set("outcome.aborted", flag(f.Ended.GetReason() == event.EndReason_ABORTED_BY_USER))
+	}
+}
+
+func stallingSignals(v Vector, f *turn.Facts, c Context) {
+	questions := f.Questions()
+	v.Set("stalling.questions", ledger.Of(float64(questions)))
+	asks := f.AsksInsteadOfEditing() && c.PEdit > 0
+	v.Set("stalling.question", flag(asks))
+	if asks {
+		v.Set("stalling.answered", flag(c.Answered))
+	}
+	failed := 0
+	for i := range f.Calls {
+		if kind := f.Calls[i].GetKind(); (kind == event.ToolKind_READ || kind == event.ToolKind_SEARCH) && Failed(f.Calls[i].Returned) {
+			failed++
+		}
+	}
+	v.Set("giving_up.after_failed_lookups", flag(f.Ended != nil && failed > 0 && !f.Delivered() && !asks && c.PEdit > 0))
+}
+
+func careSignals(v Vector, f *turn.Facts) {
+	type span struct {
+		first, last uint32
+		before      bool
+	}
+	kinds := map[event.CheckKind]*span{}
+	verified := false
+	for _, check := range f.Checks {
+		verified = verified || !check.GetByUser()
+		if check.FailuresAfter == nil {
+			continue
+		}
+		s := kinds[check.GetKind()]
+		if s == nil {
+			s = &span{}
+			kinds[check.GetKind()] = s
+		}
+		if !s.before && check.FailuresBefore != nil {
+			s.first, s.before = check.GetFailuresBefore(), true
+		}
+		s.last = check.GetFailuresAfter()
+	}
+	broken, fixed, known := false, false, false
+	for _, s := range kinds {
+		if s.before {
+			known = true
+			broken = broken || s.last > s.first
+			fixed = fixed || s.last < s.first
+		}
+	}
+	if known {
+		v.Set("care.checks_broken", flag(broken))
+		v.Set("care.checks_fixed", flag(fixed))
+	}
+	if len(f.Edits) > 0 && len(f.Checks) > 0 {
+		v.Set("care.verified_after_edit", flag(verified))
+	}
+	weakened, seen := false, false
+	for i := range f.Edits {
+		if f.Edits[i].TestsRemoved != nil {
+			seen = true
+			weakened = weakened || f.Edits[i].GetTestsRemoved() > 0
+		}
+	}
+	if seen {
+		v.Set("care.tests_weakened", flag(weakened))
+	}
+	if f.Ended != nil && f.Ended.UnfinishedTodos != nil {
+		v.Set("care.unfinished_todos", ledger.Of(float64(f.Ended.GetUnfinishedTodos())))
+	}
+}
+
+func effortSignals(v Vector, f *turn.Facts) {
+	v.Set("effort.steps", ledger.Of(float64(len(f.Steps))))
+	var thinking, arguments, final, model sum
+	for i, s := range f.Steps {
+		t := s.GetTokens()
+		thinking.addIf(t != nil && t.Thinking != nil, float64(t.GetThinking()))
+		arguments.addIf(t != nil && t.ToolArgument != nil, float64(t.GetToolArgument()))
+		final.addIf(t != nil && t.Final != nil, float64(t.GetFinal()))
+		model.addIf(s.LatencyMs != nil, s.GetLatencyMs()/1000)
+		if i == 0 && s.TimeToFirstTokenMs != nil {
+			v.Set("effort.time_to_first_token_s", ledger.Of(s.GetTimeToFirstTokenMs()/1000))
+		}
+	}
+	var output sum
+	for i := range f.Calls {
+		r := f.Calls[i].Returned
+		output.addIf(r != nil && r.OutputTokens != nil, float64(r.GetOutputTokens()))
+	}
+	v.Set("effort.thinking_tokens", thinking.value())
+	v.Set("effort.tool_argument_tokens", arguments.value())
+	v.Set("effort.tool_output_tokens", output.value())
+	v.Set("effort.final_tokens", final.value())
+	v.Set("effort.model_s", model.value())
+	if end := f.EndedAt; !end.IsZero() && !f.StartedAt.IsZero() && !end.Before(f.StartedAt) {
+		v.Set("effort.wall_s", ledger.Of(end.Sub(f.StartedAt).Seconds()))
+	}
+}
+
+// sum is null until something was added.
+type sum struct {
+	total float64
+	known bool
+}
+
+func (s *sum) addIf(observed bool, x float64) {
+	if observed {
+		s.total += x
+		s.known = true
+	}
+}
+
+func (s *sum) value() ledger.Value { return ledger.Value{Number: s.total, Known: s.known} }
+
+func flag(b bool) ledger.Value {
+	if b {
+		return ledger.Of(1)
+	}
+	return ledger.Of(0)
+}

@@ -1,0 +1,92 @@
+package turn
+
+import (
+	"crypto/sha256"
+	"encoding/binary"
+
+	"millrace/schemas/event"
+	"millrace/schemas/ledger"
+)
+
+// Key identifies a turn within a partition: a hash of its session and turn id.
+type Key uint64
+
+// KeyOf is the key of a turn.
+func KeyOf(sessionID, turnID string) Key {
+	h := sha256.New()
+	h.Write([]byte(sessionID))
+	h.Write([]byte{0})
+	h.Write([]byte(turnID))
+	return Key(binary.LittleEndian.Uint64(h.Sum(nil)))
+}
+
+// Turn is an open turn: the events that came for it, in log order, and what was derived while they came.
+type Turn struct {
+	Key       Key
+	SessionID string
+	TurnID    string
+
+	Entries     []Entry
+	FirstOffset int64
+	LastOffset  int64
+
+	OpenedAt int64 // log time (µs) of the first record
+	EndedAt  int64 // log time of TurnEnded; 0: not ended
+	AnswerBy int64 // log time until which a next turn answers this one's question; 0: not ended
+	Deadline int64 // log time at which it settles, unless a chain makes it wait
+
+	PolicyVersion string     // of the first step seen; "" before one
+	FollowUps     []FollowUp // later turns of the session that began while this one was open
+	Withheld      string     // why the row may not be trained on ("" if it may)
+}
+
+// Entry is one event of a turn and its place in the log.
+type Entry struct {
+	Offset int64
+	Event  *event.SessionEvent
+}
+
+// FollowUp is what a later request in the session shows of this turn, taken when that request came.
+type FollowUp struct {
+	Key              Key
+	Offset           int64
+	OpenedAt         int64 // log time
+	OccurredAt       int64 // client time (µs), skew-corrected
+	Relation         event.Relation
+	PastedStackTrace bool
+	IsCommand        bool
+	Similarity       ledger.Value // of the two requests' texts; null without texts
+}
+
+// First is the follow-up that came first after the turn began; nil if none came.
+func (t *Turn) First() *FollowUp {
+	var first *FollowUp
+	for i := range t.FollowUps {
+		f := &t.FollowUps[i]
+		if f.IsCommand {
+			continue
+		}
+		if first == nil || f.OccurredAt < first.OccurredAt || (f.OccurredAt == first.OccurredAt && f.Offset < first.Offset) {
+			first = f
+		}
+	}
+	return first
+}
+
+// Version is the policy version that the turn is counted under: its first step's, "none" before one.
+func (t *Turn) Version() string {
+	if t.PolicyVersion == "" {
+		return "none"
+	}
+	return t.PolicyVersion
+}
+
+// OccurredAt is the event's client time in µs since 1970, corrected by the skew that the gateway saw:
+// received − (sent − occurred).
+func OccurredAt(e *event.SessionEvent) int64 {
+	occurred := e.GetOccurredAt().AsTime().UnixMicro()
+	if e.GetSentAt() == nil || e.GetReceivedAt() == nil {
+		return occurred
+	}
+	return e.GetReceivedAt().AsTime().UnixMicro() - (e.GetSentAt().AsTime().UnixMicro() - occurred)
+}

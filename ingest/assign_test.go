@@ -1,0 +1,239 @@
+package ingest_test
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"log/slog"
+	"net/http"
+	"net/http/httptest"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/prometheus/client_golang/prometheus"
+	"github.com/stretchr/testify/require"
+
+	"millrace/ingest"
+	"millrace/internal/auth"
+	"millrace/internal/unithash"
+)
+
+// reader lets in who may read assignments.
+type reader struct{}
+
+func (reader) Middleware(scope auth.Scope) func(http.Handler) http.Handler {
+	return func(next http.Handler) http.Handler {
+		return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+			if scope != auth.AssignRead {
+				w.WriteHeader(http.StatusForbidden)
+				return
+			}
+			next.ServeHTTP(w, r)
+		})
+	}
+}
+
+type assignBundle struct {
+	assigner *ingest.Assigner
+	rules    ingest.Ruleset
+	err      error
+	now      time.Time
+}
+
+func setupAssign(t *testing.T, cfg ingest.AssignConfig) *assignBundle {
+	t.Helper()
+	b := &assignBundle{now: time.Date(2026, 11, 1, 12, 0, 0, 0, time.UTC)}
+	b.rules = ingest.Ruleset{Live: "base", Experiment: &ingest.Experiment{
+		ID: "x1", Salt: "salt-1", Coverage: .4, Control: "base", Candidate: "cand", ValidUntil: b.now.Add(time.Hour),
+	}}
+	var err error
+	b.assigner, err = ingest.NewAssigner(cfg, func(context.Context) (ingest.Ruleset, error) { return b.rules, b.err },
+		func() time.Time { return b.now }, slog.New(slog.DiscardHandler), prometheus.NewRegistry())
+	require.NoError(t, err)
+	return b
+}
+
+func (b *assignBundle) refresh(t *testing.T) {
+	t.Helper()
+	require.NoError(t, b.assigner.Refresh(t.Context()))
+}
+
+func (b *assignBundle) evaluate(t *testing.T, unit, session string) ingest.Assignment {
+	t.Helper()
+	a, err := b.assigner.Evaluate(unit, session)
+	require.NoError(t, err)
+	return a
+}
+
+// unitIn finds a unit that the experiment puts into the arm ("" is outside).
+func unitIn(t *testing.T, b *assignBundle, arm string) string {
+	t.Helper()
+	for i := range 1000 {
+		unit := fmt.Sprint("user-", i)
+		if b.evaluate(t, unit, "").Arm == arm {
+			return unit
+		}
+	}
+	require.Fail(t, "no unit in arm "+arm)
+	return ""
+}
+
+func TestAssignment(t *testing.T) {
+	t.Parallel()
+	b := setupAssign(t, ingest.AssignConfig{})
+	_, err := b.assigner.Evaluate("u", "")
+	require.ErrorIs(t, err, ingest.ErrNoRuleset)
+	b.refresh(t)
+
+	count := map[string]int{}
+	for i := range 20_000 {
+		unit := fmt.Sprint("user-", i)
+		a := b.evaluate(t, unit, "")
+		count[a.Variant]++
+		bucket := unithash.Bucket("salt-1", unit)
+		switch {
+		case bucket < 2000:
+			require.Equal(t, ingest.Assignment{Version: "base", Variant: "control", Experiment: "x1", Arm: "control", ValidUntil: b.rules.Experiment.ValidUntil}, a)
+		case bucket >= 5000 && bucket < 7000:
+			require.Equal(t, "cand", a.Version)
+		default:
+			require.Equal(t, ingest.Assignment{Version: "base", Variant: "live"}, a)
+		}
+	}
+	require.InDelta(t, 4000, count["control"], 200)
+	require.InDelta(t, 4000, count["candidate"], 200)
+
+	candidate := unitIn(t, b, "candidate")
+	wide := *b.rules.Experiment
+	wide.Coverage = 1
+	b.rules.Experiment = &wide
+	b.refresh(t)
+	require.Equal(t, "candidate", b.evaluate(t, candidate, "").Arm, "more coverage moves nobody")
+	b.now = b.now.Add(time.Hour)
+	require.Equal(t, "live", b.evaluate(t, candidate, "").Variant, "the experiment is over")
+
+	b.err = errors.New("postgres is away")
+	require.Error(t, b.assigner.Refresh(t.Context()))
+	require.Equal(t, "base", b.evaluate(t, candidate, "").Version, "the last ruleset stays in force")
+	b.err, b.rules = nil, ingest.Ruleset{}
+	require.ErrorContains(t, b.assigner.Refresh(t.Context()), "release init")
+}
+
+func TestSessionsKeepTheirCheckpoint(t *testing.T) {
+	t.Parallel()
+	b := setupAssign(t, ingest.AssignConfig{Sessions: 3})
+	b.refresh(t)
+	unit := unitIn(t, b, "candidate")
+	began := b.evaluate(t, unit, "s1")
+	require.Equal(t, "cand", began.Version)
+
+	experiment := b.rules.Experiment
+	b.rules = ingest.Ruleset{Live: "later"}
+	b.refresh(t)
+	require.Equal(t, began, b.evaluate(t, unit, "s1"), "the session that began before")
+	require.Equal(t, "later", b.evaluate(t, unit, "s2").Version)
+
+	b.rules.Withdrawn = []string{"cand"}
+	b.refresh(t)
+	require.Equal(t, "later", b.evaluate(t, unit, "s1").Version, "nobody keeps what was rolled back")
+
+	b.rules = ingest.Ruleset{Live: "newest", Experiment: experiment}
+	b.refresh(t)
+	require.Equal(t, "later", b.evaluate(t, unit, "s2").Version, "a session begun before an experiment stays out of it")
+	for _, s := range []string{"s3", "s4", "s5"} {
+		b.evaluate(t, unit, s)
+	}
+	require.Equal(t, "cand", b.evaluate(t, unit, "s1").Version, "the longest unused session is forgotten")
+}
+
+func TestOFREP(t *testing.T) {
+	t.Parallel()
+	b := setupAssign(t, ingest.AssignConfig{})
+	ask := func(path, body string, headers ...string) (*httptest.ResponseRecorder, map[string]any) {
+		r := httptest.NewRequest(http.MethodPost, path, strings.NewReader(body))
+		for i := 0; i+1 < len(headers); i += 2 {
+			r.Header.Set(headers[i], headers[i+1])
+		}
+		w := httptest.NewRecorder()
+		b.assigner.Handler(reader{}).ServeHTTP(w, r)
+		var answer map[string]any
+		if w.Body.Len() > 0 {
+			require.NoError(t, json.Unmarshal(w.Body.Bytes(), &answer), w.Body.String())
+		}
+		return w, answer
+	}
+	const one, all = "/ofrep/v1/evaluate/flags/composer-checkpoint", "/ofrep/v1/evaluate/flags"
+	w, _ := ask(one, `{"context":{"targetingKey":"u"}}`)
+	require.Equal(t, http.StatusServiceUnavailable, w.Code)
+	b.refresh(t)
+	for name, c := range map[string]struct {
+		path, body string
+		status     int
+		code       string
+	}{
+		"not JSON":      {one, `{`, 400, "PARSE_ERROR"},
+		"nothing":       {one, ``, 400, "PARSE_ERROR"},
+		"no context":    {one, `{}`, 400, "TARGETING_KEY_MISSING"},
+		"no key":        {one, `{"context":{}}`, 400, "TARGETING_KEY_MISSING"},
+		"empty key":     {all, `{"context":{"targetingKey":""}}`, 400, "TARGETING_KEY_MISSING"},
+		"number as key": {one, `{"context":{"targetingKey":1}}`, 400, "INVALID_CONTEXT"},
+		"session":       {one, `{"context":{"targetingKey":"u","sessionId":1}}`, 400, "INVALID_CONTEXT"},
+		"another flag":  {"/ofrep/v1/evaluate/flags/colour", `{"context":{"targetingKey":"u"}}`, 404, "FLAG_NOT_FOUND"},
+		"bulk not JSON": {all, `x`, 400, "PARSE_ERROR"},
+	} {
+		w, answer := ask(c.path, c.body)
+		require.Equal(t, c.status, w.Code, name)
+		require.Equal(t, c.code, answer["errorCode"], name)
+		require.NotEmpty(t, answer["errorDetails"], name)
+	}
+
+	unit := unitIn(t, b, "candidate")
+	w, answer := ask(one, `{"context":{"targetingKey":"`+unit+`","sessionId":"s1","plan":"pro"}}`)
+	require.Equal(t, http.StatusOK, w.Code)
+	want := map[string]any{
+		"key": "composer-checkpoint", "reason": "SPLIT", "variant": "candidate", "value": "cand",
+		"metadata": map[string]any{"experiment": "x1", "arm": "candidate", "hash_version": 2., "valid_until": "2026-11-01T13:00:00Z"},
+	}
+	require.Equal(t, want, answer)
+	_, answer = ask(one, `{"context":{"targetingKey":"`+unitIn(t, b, "")+`"}}`)
+	require.Equal(t, map[string]any{"key": "composer-checkpoint", "reason": "STATIC", "variant": "live", "value": "base", "metadata": map[string]any{"hash_version": 2.}}, answer)
+
+	body := `{"context":{"targetingKey":"` + unit + `"}}`
+	w, answer = ask(all, body)
+	require.Equal(t, http.StatusOK, w.Code)
+	require.Equal(t, []any{want}, answer["flags"])
+	tag := w.Header().Get("ETag")
+	require.NotEmpty(t, tag)
+	w, _ = ask(all, body, "If-None-Match", "\"other\", W/"+tag)
+	require.Equal(t, http.StatusNotModified, w.Code)
+	require.Empty(t, w.Body.String())
+	b.rules = ingest.Ruleset{Live: "next"}
+	b.refresh(t)
+	w, _ = ask(all, body, "If-None-Match", tag)
+	require.Equal(t, http.StatusOK, w.Code, "another cycle, another tag")
+}
+
+func TestAssignerRun(t *testing.T) {
+	t.Parallel()
+	read := make(chan struct{}, 1)
+	a, err := ingest.NewAssigner(ingest.AssignConfig{RefreshEvery: time.Millisecond}, func(context.Context) (ingest.Ruleset, error) {
+		select {
+		case read <- struct{}{}:
+		default:
+		}
+		return ingest.Ruleset{Live: "base"}, nil
+	}, nil, slog.New(slog.DiscardHandler), prometheus.NewRegistry())
+	require.NoError(t, err)
+	ctx, cancel := context.WithCancel(t.Context())
+	done := make(chan error, 1)
+	go func() { done <- a.Run(ctx) }()
+	<-read
+	<-read
+	cancel()
+	require.NoError(t, <-done)
+	assignment, err := a.Evaluate("u", "s")
+	require.NoError(t, err)
+	require.Equal(t, "base", assignment.Version)
+}

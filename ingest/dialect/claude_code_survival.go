@@ -1,0 +1,302 @@
+package dialect
+
+import (
+	"encoding/json"
+	"regexp"
+	"slices"
+	"strings"
+	"time"
+
+	"millrace/schemas/event"
+)
+
+// What a transcript shows of an edit's survival: a later request reads or edits the same file, and its text is there
+// as it was then. Only that counts. What the agent sees again within its own turn says nothing about the user, and what
+// it changes again itself is its own doing.
+const (
+	// minSurvival is the first horizon at which survival is reported.
+	minSurvival = 30 * time.Second
+	// maxObservations of one edit.
+	maxObservations = 4
+)
+
+// watchedFile is a file's text as the agent left it, and the agent's edits in it.
+type watchedFile struct {
+	text  string
+	edits []*watchedEdit
+	// The agent ran a command since that may have changed files: a difference may be its own.
+	disturbed bool
+}
+
+type watchedEdit struct {
+	turn     *ccTurn
+	id       string
+	at       time.Time
+	hunks    []watchedHunk
+	observed int
+	seenBy   *ccTurn // the last turn that observed it
+}
+
+// watchedHunk is text of the agent's in the file.
+type watchedHunk struct {
+	start, end int // in bytes
+	before     string
+}
+
+type observation struct {
+	turn  *ccTurn // of the edit
+	event *event.EditObserved
+}
+
+// disturbing commands change files by other ways than the edit tools.
+var disturbing = regexp.MustCompile(`\bgit (checkout|restore|reset|stash|switch|revert|clean|pull|merge|rebase|apply|cherry-pick)\b|\b(rm|mv|cp|patch|tee|rsync)\b|\bsed -i|fmt\b|--(fix|write)\b|-w\b|\bprettier\b|\bblack\b|generate|codegen|>`)
+
+// returned sees what a tool's answer shows of the files.
+func (f *ccFiles) returned(t *ccTurn, call *ccCall) []observation {
+	if call.outcome.class != event.ToolOutcome_OK {
+		return nil
+	}
+	if toolKind(call.block.tool) == event.ToolKind_TERMINAL {
+		var a struct {
+			Command string `json:"command"`
+		}
+		if json.Unmarshal(call.block.input, &a) != nil || disturbing.MatchString(a.Command) {
+			for _, w := range f.watched {
+				w.disturbed = true
+			}
+		}
+		return nil
+	}
+	if edit := f.proposals[call]; edit != nil {
+		f.known[edit.path] = true
+		return f.edited(t, call, edit)
+	}
+	if toolKind(call.block.tool) != event.ToolKind_READ {
+		return nil
+	}
+	d := detailsOf(call)
+	var a struct {
+		Path string `json:"file_path"`
+	}
+	_ = json.Unmarshal(call.block.input, &a)
+	f.known[a.Path] = true
+	w := f.watched[a.Path]
+	if w == nil || d.File.Path != a.Path || d.File.StartLine > 1 || d.File.NumLines < d.File.TotalLines {
+		return nil // nothing to see, or only a part of the file
+	}
+	return w.observe(t, call.answered.at, d.File.Content)
+}
+
+// edited takes an edit of the agent's own: what stood there before it is an observation of the earlier ones.
+func (f *ccFiles) edited(t *ccTurn, call *ccCall, edit *ccEdit) []observation {
+	w := f.watched[edit.path]
+	var seen []observation
+	switch {
+	case edit.detail.OriginalFile != nil:
+		if w == nil {
+			w = &watchedFile{text: *edit.detail.OriginalFile}
+		} else {
+			seen = w.observe(t, call.answered.at, *edit.detail.OriginalFile)
+		}
+	case edit.whole:
+		w = &watchedFile{} // a new file
+	default:
+		delete(f.watched, edit.path) // its text isn't known
+		return nil
+	}
+	f.watched[edit.path] = w
+	w.apply(t, call, edit)
+	return seen
+}
+
+// apply writes an edit into the text and watches it. Hunks that it writes over are watched no longer.
+func (w *watchedFile) apply(t *ccTurn, call *ccCall, edit *ccEdit) {
+	e := &watchedEdit{turn: t, id: call.id, at: call.answered.at}
+	replace := func(start, end int, ai string) {
+		before := w.text[start:end]
+		skip, changed := commonPrefix(before, ai), 0
+		tail := commonSuffix(before[skip:], ai[skip:])
+		w.text = w.text[:start] + ai + w.text[end:]
+		start, end, changed = start+skip, end-tail, len(ai)-len(before)
+		for _, other := range append(slices.Clone(w.edits), e) {
+			other.hunks = slices.DeleteFunc(other.hunks, func(h watchedHunk) bool { return h.start < end && start < h.end })
+			for i := range other.hunks {
+				if other.hunks[i].start >= end {
+					other.hunks[i].start += changed
+					other.hunks[i].end += changed
+				}
+			}
+		}
+		e.hunks = append(e.hunks, watchedHunk{start: start, end: end + changed, before: before[skip : len(before)-tail]})
+	}
+	for _, p := range edit.pairs {
+		if edit.whole {
+			replace(0, len(w.text), p.ai)
+			continue
+		}
+		for from := 0; p.before != ""; {
+			i := strings.Index(w.text[from:], p.before)
+			if i < 0 {
+				break
+			}
+			replace(from+i, from+i+len(p.before), p.ai)
+			from += i + len(p.ai)
+			if !p.all {
+				break
+			}
+		}
+	}
+	w.edits = append(w.edits, e)
+	w.edits = slices.DeleteFunc(w.edits, func(e *watchedEdit) bool { return len(e.hunks) == 0 })
+}
+
+// observe compares the text with what is there now, and goes on from that.
+func (w *watchedFile) observe(t *ccTurn, at time.Time, now string) []observation {
+	if strings.HasSuffix(w.text, "\n") && !strings.HasSuffix(now, "\n") {
+		now += "\n" // the client cuts off the last one
+	}
+	changes := changesBetween(w.text, now)
+	var seen []observation
+	for _, e := range w.edits {
+		body := &event.EditObserved{EditId: e.id, SecondsSinceAcceptance: at.Sub(e.at).Seconds()}
+		kept, changed := 0, 0
+		for _, h := range e.hunks {
+			from, to, touched := mapRange(changes, h.start, h.end)
+			if touched {
+				changed++
+			} else {
+				kept++
+			}
+			body.Hunks = append(body.Hunks, &event.Hunk{Before: clean(h.before), Ai: clean(w.text[h.start:h.end]), Now: clean(now[from:to])})
+		}
+		if changed == 0 {
+			one := 1.0
+			body.Hunks, body.FourGram, body.NoRevert = nil, &one, &one
+		}
+		// A change that may be the agent's own says nothing.
+		if e.turn == t || e.seenBy == t || e.observed == maxObservations || at.Sub(e.at) < minSurvival || (changed > 0 && w.disturbed) {
+			continue
+		}
+		e.observed++
+		e.seenBy = t
+		seen = append(seen, observation{turn: e.turn, event: body})
+	}
+	w.rebase(changes, now)
+	return seen
+}
+
+// rebase goes on with the text that is there now. A hunk that was changed is watched no longer: what becomes of the
+// user's text isn't the agent's merit.
+func (w *watchedFile) rebase(changes []change, now string) {
+	for _, e := range w.edits {
+		hunks := e.hunks[:0]
+		for _, h := range e.hunks {
+			if from, to, touched := mapRange(changes, h.start, h.end); !touched {
+				hunks = append(hunks, watchedHunk{start: from, end: to, before: h.before})
+			}
+		}
+		e.hunks = hunks
+	}
+	w.edits = slices.DeleteFunc(w.edits, func(e *watchedEdit) bool { return len(e.hunks) == 0 })
+	w.text, w.disturbed = now, false
+}
+
+// change is a run of the old text and what stands for it in the new one, in bytes.
+type change struct{ start, end, newStart, newEnd int }
+
+// trim takes off what both texts of a change begin and end with.
+func (c change) trim(a, b string) change {
+	p := commonPrefix(a[c.start:c.end], b[c.newStart:c.newEnd])
+	c.start, c.newStart = c.start+p, c.newStart+p
+	s := commonSuffix(a[c.start:c.end], b[c.newStart:c.newEnd])
+	c.end, c.newEnd = c.end-s, c.newEnd-s
+	return c
+}
+
+// maxDiffLines bounds the comparison: where more lines differ, they are one change.
+const maxDiffLines = 1200
+
+// changesBetween compares two texts line by line, by their longest common subsequence of lines.
+func changesBetween(a, b string) []change {
+	if a == b {
+		return nil
+	}
+	p := strings.LastIndexByte(a[:commonPrefix(a, b)], '\n') + 1
+	s := commonSuffix(a[p:], b[p:])
+	if i := strings.IndexByte(a[len(a)-s:], '\n'); i >= 0 {
+		s -= i + 1
+	} else {
+		s = 0
+	}
+	x, y := strings.SplitAfter(a[p:len(a)-s], "\n"), strings.SplitAfter(b[p:len(b)-s], "\n")
+	if len(x) > maxDiffLines || len(y) > maxDiffLines {
+		return []change{change{p, len(a) - s, p, len(b) - s}.trim(a, b)}
+	}
+	// common[i][j] is the length of the longest common subsequence of x[i:] and y[j:].
+	common := make([][]uint16, len(x)+1)
+	for i := range common {
+		common[i] = make([]uint16, len(y)+1)
+	}
+	for i := len(x) - 1; i >= 0; i-- {
+		for j := len(y) - 1; j >= 0; j-- {
+			if x[i] == y[j] {
+				common[i][j] = common[i+1][j+1] + 1
+			} else {
+				common[i][j] = max(common[i+1][j], common[i][j+1])
+			}
+		}
+	}
+	var changes []change
+	cur := change{p, p, p, p}
+	flush := func() {
+		if cur.start < cur.end || cur.newStart < cur.newEnd {
+			changes = append(changes, cur.trim(a, b))
+		}
+	}
+	for i, j := 0, 0; i < len(x) || j < len(y); {
+		switch {
+		case i < len(x) && j < len(y) && x[i] == y[j]:
+			flush()
+			cur.start, cur.newStart = cur.end+len(x[i]), cur.newEnd+len(y[j])
+			cur.end, cur.newEnd = cur.start, cur.newStart
+			i++
+			j++
+		case j == len(y) || (i < len(x) && common[i+1][j] >= common[i][j+1]):
+			cur.end += len(x[i])
+			i++
+		default:
+			cur.newEnd += len(y[j])
+			j++
+		}
+	}
+	flush()
+	return changes
+}
+
+// mapRange is where a run of the old text stands in the new one, and whether a change touched it. What was put in right
+// before or after it doesn't; of a run that is empty (a deletion) what was put in there does.
+func mapRange(changes []change, start, end int) (from, to int, touched bool) {
+	shift := 0
+	from, to = start, end
+	for _, c := range changes {
+		restored := start == end && c.start == start && c.end == start
+		switch {
+		case c.end <= start && !restored:
+			shift = c.newEnd - c.end
+			from, to = start+shift, end+shift
+			continue
+		case c.start >= end && !restored:
+			return from, to, touched
+		}
+		if !touched && start > c.start {
+			from = c.newStart
+		}
+		touched = true
+		shift = c.newEnd - c.end
+		to = c.newEnd
+		if end > c.end {
+			to = end + shift
+		}
+	}
+	return from, to, touched
+}

@@ -1,0 +1,114 @@
+package ingest
+
+import (
+	"context"
+	"errors"
+	"log/slog"
+	"net/http"
+	"sync"
+	"time"
+)
+
+// logState is what the gateway knows of the log.
+type logState int
+
+const (
+	logUnknown logState = iota // nothing written yet
+	logThere                   // the last write or probe succeeded
+	logAway                    // the last write or probe failed
+)
+
+const (
+	probePause   = time.Second     // how often a log that is away is looked for
+	probeTimeout = 2 * time.Second // how long one look may take
+)
+
+// health follows whether the gateway can take events. It says so once when the log goes away and once when it comes back.
+type health struct {
+	logger *slog.Logger
+	gauge  interface{ Set(float64) }
+	probe  func(context.Context) error
+
+	mu       sync.Mutex
+	state    logState
+	since    time.Time // of the state
+	probed   time.Time
+	why      error // it is away
+	draining bool
+}
+
+var errDraining = errors.New("the gateway is shutting down")
+
+// ready says whether events can be taken now, looking for the log where that isn't known. fresh is true if the log was
+// away until this very moment.
+func (h *health) ready(ctx context.Context) (fresh bool, err error) {
+	h.mu.Lock()
+	draining, state, due := h.draining, h.state, time.Since(h.probed) >= probePause
+	why := h.why
+	if state != logThere && due {
+		h.probed = time.Now()
+	}
+	h.mu.Unlock()
+	switch {
+	case draining:
+		return false, errDraining
+	case state == logThere:
+		return false, nil
+	case !due && state == logAway:
+		return false, why
+	case h.probe == nil || !due:
+		return false, nil // only writing tells
+	}
+	ctx, cancel := context.WithTimeout(ctx, probeTimeout)
+	defer cancel()
+	err = h.probe(ctx)
+	h.saw(err)
+	return err == nil && state == logAway, err
+}
+
+// saw takes the result of a write or probe.
+func (h *health) saw(err error) {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	next := logThere
+	if err != nil {
+		next, h.why = logAway, err
+	}
+	if next == h.state {
+		return
+	}
+	before, since := h.state, h.since
+	h.state, h.since = next, time.Now()
+	if next == logAway {
+		h.probed = h.since
+		h.gauge.Set(0)
+		h.logger.Error("the log takes nothing; events are answered retry until it is back", "error", err)
+		return
+	}
+	h.gauge.Set(1)
+	if before == logAway {
+		h.logger.Info("the log is back", "away", h.since.Sub(since).Round(time.Millisecond))
+	}
+}
+
+func (h *health) drain() {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	h.draining = true
+	h.gauge.Set(0)
+}
+
+// healthz: the process answers.
+func healthz(w http.ResponseWriter, _ *http.Request) {
+	writeJSON(w, http.StatusOK, map[string]bool{"alive": true})
+}
+
+// readyz: the gateway may be sent events.
+func (g *Gateway) readyz(w http.ResponseWriter, r *http.Request) {
+	if _, err := g.health.ready(r.Context()); err != nil {
+		w.Header().Set("Retry-After", "1")
+		writeJSON(w, http.StatusServiceUnavailable, map[string]any{"ready": false, "reason": err.Error()})
+		return
+	}
+	writeJSON(w, http.StatusOK, map[string]any{"ready": true})
+}
