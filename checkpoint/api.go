@@ -60,9 +60,9 @@ func (a *API) Handler() http.Handler {
 		{"GET /v1/experiments", auth.GatesRead, a.experiments},
 		{"GET /v1/experiments/{id}", auth.GatesRead, a.experiment},
 		{"GET /v1/experiments/{id}/evidence", auth.GatesRead, a.evidence},
-		{"GET /v1/releases", auth.GatesRead, a.history},
-		{"GET /v1/releases/status", auth.GatesRead, a.status},
-		{"POST /v1/releases", auth.ReleasesWrite, a.release},
+		{"GET /v1/release/history", auth.GatesRead, a.history},
+		{"GET /v1/release", auth.GatesRead, a.status},
+		{"POST /v1/release", auth.ReleasesWrite, a.release},
 	} {
 		mux.Handle(route.pattern, a.Guard(route.scope)(a.answer(route.answer)))
 	}
@@ -266,7 +266,7 @@ func ReadStatus(ctx context.Context, db *pgxpool.Pool, now time.Time) (*Status, 
 				return err
 			}
 		}
-		plan, err := schedule.Peek(ctx, tx)
+		plan, err := schedule.Load(ctx, tx)
 		if errors.Is(err, schedule.ErrNotStarted) {
 			return nil
 		}

@@ -130,7 +130,7 @@ type slots struct{ c *Control }
 func (s slots) Next(t time.Time) time.Time {
 	ctx, cancel := context.WithTimeout(context.Background(), 5*time.Second)
 	defer cancel()
-	plan, err := schedule.Peek(ctx, s.c.deps.DB)
+	plan, err := schedule.Load(ctx, s.c.deps.DB)
 	if err != nil {
 		return t.Add(s.c.cfg.Every) // the passes go on all the same; their error is logged
 	}

@@ -5,6 +5,7 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"slices"
 	"testing"
 	"time"
 
@@ -61,9 +62,9 @@ func TestAWholeCycle(t *testing.T) {
 	require.Equal(t, "exp-1", config.Experiments[0].Id)
 	require.Equal(t, at(3, 55), config.Experiments[0].CountsUntil.AsTime())
 	var live, salt, control, tested string
-	var coverage int
+	var coverage float64
 	require.NoError(t, w.pool.QueryRow(t.Context(), `select live, salt, coverage, control, candidate from assignment_ruleset`).Scan(&live, &salt, &coverage, &control, &tested))
-	require.Equal(t, []any{"base", 10000, "base", "cand-1"}, []any{live, coverage, control, tested})
+	require.Equal(t, []any{"base", 1.0, "base", "cand-1"}, []any{live, coverage, control, tested})
 
 	w.traffic("exp-1", .003)
 	w.committed(at(4, 39))
@@ -112,6 +113,10 @@ func TestAWholeCycle(t *testing.T) {
 	w.step(c, 5, 11)
 	require.Equal(t, candidate.RolledBack, w.state("cand-1"))
 	require.Equal(t, []string{"base", "cand-1", "base"}, w.announced)
+	var withdrawn []string
+	require.NoError(t, w.pool.QueryRow(t.Context(), `select live, withdrawn from assignment_ruleset`).Scan(&live, &withdrawn))
+	require.Equal(t, "base", live)
+	require.Equal(t, []string{"cand-1"}, withdrawn, "no session keeps it")
 	history, err := release.History(t.Context(), w.pool)
 	require.NoError(t, err)
 	require.Len(t, history, 3)
@@ -373,4 +378,48 @@ func TestConfig(t *testing.T) {
 	require.NoError(t, c.Validate())
 	c.Period = 4 * time.Hour
 	require.ErrorContains(t, c.Validate(), "the ladder does not fit: submit by 1h0m0s, test from 1h15m0s to 4h40m0s, verdict by 4h45m0s, next cut at 4h0m0s")
+}
+
+// TestADamagedShardIsNeverPacked: its bytes are held against what was committed before they are parsed.
+func TestADamagedShardIsNeverPacked(t *testing.T) {
+	t.Parallel()
+	w := setup(t)
+	w.interval()
+	keys, err := w.store.List(t.Context(), "staging/events-1-100")
+	require.NoError(t, err)
+	whole, err := w.store.Get(t.Context(), keys[0])
+	require.NoError(t, err)
+	damaged := slices.Clone(whole)
+	damaged[len(damaged)/2] ^= 1
+	require.NoError(t, w.store.Replace(t.Context(), keys[0], damaged))
+	c := w.control()
+	require.ErrorContains(t, c.Step(t.Context(), at(0, 0)), "is damaged")
+	require.Equal(t, cut.Complete, w.cut("cut-1").State)
+	require.NoError(t, w.store.Replace(t.Context(), keys[0], whole))
+	w.step(c, 0, 5)
+	require.Equal(t, cut.Packed, w.cut("cut-1").State)
+}
+
+// TestLittleMemoryGivesTheSameParts: a cut that does not fit into memory is packed in several readings.
+func TestLittleMemoryGivesTheSameParts(t *testing.T) {
+	t.Parallel()
+	var sums []string
+	for _, memory := range []int64{1 << 30, 1 << 13} {
+		w := setup(t)
+		w.cfg.Cut.PartBytes, w.cfg.Cut.MemoryBytes = 1<<13, memory
+		w.interval()
+		w.step(w.control(), 0, 0)
+		sums = append(sums, w.cut("cut-1").ManifestSHA256)
+	}
+	require.Equal(t, sums[0], sums[1])
+}
+
+// TestNobodyOwnsACut: what a unit has beyond its share is counted as capped.
+func TestNobodyOwnsACut(t *testing.T) {
+	t.Parallel()
+	w := setup(t)
+	w.cfg.Cut.UnitRows, w.cfg.Cut.UnitShare = 2, .001
+	w.interval() // units 0…59 have three rows each, 60…79 two, the others one
+	w.step(w.control(), 0, 0)
+	require.Equal(t, cut.Balance{InShards: 267, Taken: 200, Stale: 7, Capped: 60}, w.cut("cut-1").Balance)
 }

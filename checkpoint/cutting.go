@@ -26,7 +26,7 @@ func (c *Control) beginCut(ctx context.Context, now time.Time) (begun bool, err 
 		if err := schedule.Ensure(ctx, tx, anchor, c.cfg.Period); err != nil {
 			return err
 		}
-		plan, err := schedule.Load(ctx, tx)
+		plan, err := schedule.Lock(ctx, tx)
 		if err != nil {
 			return err
 		}

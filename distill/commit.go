@@ -47,7 +47,7 @@ func (w *worker) commit(ctx context.Context, b *batch, files []object, state obj
 		return fmt.Errorf("committing offsets %d to %d of partition %d: %w", b.first, b.last, w.lease.Partition, err)
 	}
 	w.lease.prolong(asked, w.leases.term)
-	return nil
+	return w.reached("commit: answered")
 }
 
 // fence moves the position if, and only if, we still hold the partition at the place where the batch began.

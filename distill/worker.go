@@ -131,9 +131,6 @@ func (w *worker) close(ctx context.Context) error {
 		}
 		return &ambiguous{err}
 	}
-	if err := w.reached("committed"); err != nil {
-		return err
-	}
 	w.metrics.committed(w.lease.Partition, w.batch, files, counts, w.engine, time.Since(began))
 	w.lag(ctx)
 	w.batch = newBatch(w.batch.last + 1)

@@ -79,16 +79,15 @@ func (h *health) saw(err error) {
 	}
 	before, since := h.state, h.since
 	h.state, h.since = next, time.Now()
-	switch {
-	case next == logAway:
+	if next == logAway {
 		h.probed = h.since
 		h.gauge.Set(0)
 		h.logger.Error("the log takes nothing; events are answered retry until it is back", "error", err)
-	default:
-		h.gauge.Set(1)
-		if before == logAway {
-			h.logger.Info("the log is back", "away", h.since.Sub(since).Round(time.Millisecond))
-		}
+		return
+	}
+	h.gauge.Set(1)
+	if before == logAway {
+		h.logger.Info("the log is back", "away", h.since.Sub(since).Round(time.Millisecond))
 	}
 }
 

@@ -1,11 +1,11 @@
 package ingest
 
 import (
-	"bytes"
 	"context"
 	"fmt"
 	"time"
 
+	"google.golang.org/protobuf/proto"
 	"google.golang.org/protobuf/reflect/protoreflect"
 	"google.golang.org/protobuf/types/known/timestamppb"
 
@@ -80,8 +80,7 @@ func (g *Gateway) add(ctx context.Context, b *batch, index int, raw []byte, kind
 	}
 	id := identity{e.Source, e.EventId}
 	if before, ok := b.first[id]; ok {
-		// Both carry the same stamps, so equal bytes are equal events.
-		if bytes.Equal(b.messages[before].Value, message.Value) {
+		if sameEvent(b.messages[before].Value, e) {
 			b.same[index] = before
 			result.Status = Duplicate
 			return
@@ -93,6 +92,16 @@ func (g *Gateway) add(ctx context.Context, b *batch, index int, raw []byte, kind
 	b.messages = append(b.messages, message)
 	b.places = append(b.places, index)
 	result.Status = Accepted // if the log says so
+}
+
+// sameEvent compares events of one batch, which carry the same stamps, as their reader will: when they were sent says nothing.
+func sameEvent(written []byte, e *event.SessionEvent) bool {
+	before := &event.SessionEvent{}
+	if before.UnmarshalVT(written) != nil {
+		return false
+	}
+	before.SentAt, e.SentAt = nil, nil
+	return proto.Equal(before, e)
 }
 
 func (g *Gateway) decode(raw []byte, kind format) (*event.SessionEvent, *event.Invalid) {
@@ -177,7 +186,7 @@ func identify(e *event.SessionEvent, raw []byte, kind format) (*event.SessionEve
 func bodyName(e *event.SessionEvent) string {
 	m := e.ProtoReflect()
 	if fd := m.WhichOneof(bodyOneof); fd != nil {
-		return fd.JSONName()
+		return string(fd.Name())
 	}
 	return ""
 }

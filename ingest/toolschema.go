@@ -30,17 +30,16 @@ const maxKnownSchemas = 100_000
 // ToolSchemaKey is where the document of a digest stands in the object store.
 func ToolSchemaKey(digest string) string { return "tool-schemas/" + digest + ".json" }
 
-// register stores the tools' document, durably, and returns its digest.
-func (s *toolSchemas) register(ctx context.Context, tools []*event.ToolSchema) (string, error) {
-	document, digest := event.ToolSchemaDocument(tools)
+// register stores a document under its digest, durably.
+func (s *toolSchemas) register(ctx context.Context, document []byte, digest string) error {
 	if s.remembered(digest) {
-		return digest, nil
+		return nil
 	}
 	if err := s.store.PutIfAbsent(ctx, ToolSchemaKey(digest), document); err != nil {
-		return "", fmt.Errorf("store tool schemas %s: %w", digest, err)
+		return fmt.Errorf("store tool schemas %s: %w", digest, err)
 	}
 	s.remember(digest)
-	return digest, nil
+	return nil
 }
 
 // registered says whether the document of a digest is in the store.
@@ -96,11 +95,15 @@ func (g *Gateway) resolveToolSchema(ctx context.Context, b *batch, e *event.Sess
 		if len(s.Tools) == 0 {
 			return g.knownToolSchema(ctx, b, s.ToolSchemaDigest, field)
 		}
-		if _, digest := event.ToolSchemaDocument(s.Tools); s.ToolSchemaDigest != "" && s.ToolSchemaDigest != digest {
+		document, digest := event.ToolSchemaDocument(s.Tools)
+		switch {
+		case !json.Valid(document):
+			// Each schema is JSON, but nested so deeply that no reader would take the whole.
+			return &event.Invalid{Reason: event.ReasonBadDocument, Field: "sessionStarted.tools", Message: "nested too deeply"}, nil
+		case s.ToolSchemaDigest != "" && s.ToolSchemaDigest != digest:
 			return &event.Invalid{Reason: ReasonDigestMismatch, Field: field, Message: "the tools' document has the digest " + digest + "; the field may be left to the gateway"}, nil
 		}
-		digest, err := g.schemas.register(ctx, s.Tools)
-		if err != nil {
+		if err := g.schemas.register(ctx, document, digest); err != nil {
 			return nil, err
 		}
 		delete(b.unknown, digest)
@@ -150,14 +153,15 @@ func (g *Gateway) putToolSchemas(w http.ResponseWriter, r *http.Request) {
 		return
 	}
 	wanted := r.PathValue("digest")
-	if _, digest := event.ToolSchemaDocument(tools); digest != wanted {
+	document, digest := event.ToolSchemaDocument(tools)
+	if digest != wanted {
 		(&problem{
 			status: http.StatusUnprocessableEntity, Code: ReasonDigestMismatch, Digest: digest,
 			Message: "the document in its canonical form has another digest; PUT it under that one, and refer to that one",
 		}).write(w)
 		return
 	}
-	if _, err := g.schemas.register(r.Context(), tools); err != nil {
+	if err := g.schemas.register(r.Context(), document, digest); err != nil {
 		g.logStoreTrouble(err)
 		(&problem{status: http.StatusServiceUnavailable, retryAfter: 2, Code: ReasonStoreAway, Message: "tool schemas can't be stored now"}).write(w)
 		return

@@ -169,10 +169,14 @@ create table config (
   written_at timestamptz                                   -- the record stands in every partition
 );
 
--- What ingest assigns from: the live version, and the experiment that runs, if any. Before starts_at and from
--- ends_at on everybody gets the live version.
+-- What ingest assigns from: the live version, the experiment that runs, if any (before starts_at and from ends_at on
+-- everybody gets the live version), and the versions that were rolled back, which no session keeps. No row: nothing is
+-- live yet.
 create view assignment_ruleset as
-  select l.version as live, l.release, e.id as experiment, e.salt, e.coverage, e.control, e.candidate, e.starts_at, e.ends_at
+  select l.version as live, l.release, e.id as experiment, e.salt, e.coverage / 10000::double precision as coverage,
+    e.control, e.candidate, e.starts_at, e.ends_at,
+    array(select v.version from policy_version v join candidate_state w on w.candidate = v.candidate
+      where w.state = 'rolled_back' order by v.ordinal) as withdrawn
   from live l left join (experiment e join candidate_state s on s.candidate = e.candidate_id and s.state = 'testing') on true;
 -- +goose Down
 drop view assignment_ruleset;

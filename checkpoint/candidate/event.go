@@ -79,27 +79,34 @@ func Get(ctx context.Context, q querier, idOrVersion string) (*Candidate, error)
 	return &found[0], nil
 }
 
-// OfCut reads the candidate that belongs to a cut; nil without one.
+// OfCut reads the candidate that belongs to a cut; ErrNotFound without one: a skipped cut has none, and one that is
+// still being made has none yet.
 func OfCut(ctx context.Context, q querier, cut string) (*Candidate, error) {
 	found, err := load(ctx, q, selectCandidates+`where c.cut = $1 order by e.seq`, cut)
-	if err != nil || len(found) == 0 {
+	if err != nil {
 		return nil, err
+	}
+	if len(found) == 0 {
+		return nil, fmt.Errorf("%w of %s", ErrNotFound, cut)
 	}
 	return &found[0], nil
 }
 
-// InFlight reads the candidate that is on its way to a verdict; nil without one. There is at most one.
+// InFlight reads the candidate that is on its way to a verdict; nil without one. There is at most one: no cut begins
+// before the last one's candidate has ended.
 func InFlight(ctx context.Context, q querier) (*Candidate, error) {
-	all, err := List(ctx, q)
-	if err != nil {
-		return nil, err
-	}
-	for i := range all {
-		if all[i].State.Open() {
-			return &all[i], nil
+	var open []string
+	for s := range transitions {
+		if s.Open() {
+			open = append(open, string(s))
 		}
 	}
-	return nil, nil
+	found, err := load(ctx, q, selectCandidates+`
+		where c.id in (select candidate from candidate_state where state = any($1)) order by c.opened_at, c.id, e.seq`, open)
+	if err != nil || len(found) == 0 {
+		return nil, err
+	}
+	return &found[0], nil
 }
 
 func load(ctx context.Context, q querier, sql string, args ...any) ([]Candidate, error) {

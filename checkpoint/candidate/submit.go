@@ -23,12 +23,9 @@ func Submit(ctx context.Context, tx pgx.Tx, s *Submission, who string, now time.
 	if _, err := tx.Exec(ctx, `select 1 from candidate where cut = $1 for update`, s.Cut); err != nil {
 		return nil, fmt.Errorf("lock the candidate of %s: %w", s.Cut, err)
 	}
-	c, err := OfCut(ctx, tx, s.Cut)
+	c, err := OfCut(ctx, tx, s.Cut) // a packed cut has one
 	if err != nil {
 		return nil, err
-	}
-	if c == nil {
-		return nil, refuse(UnknownCut, "cut", "%s takes no candidate", s.Cut)
 	}
 	if c.Submission != nil && c.State != Refused {
 		if same(c.Submission, s) {

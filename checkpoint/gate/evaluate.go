@@ -73,10 +73,6 @@ func unknownShares(v Verdict) []Check {
 	return out
 }
 
-func isShare(name string) bool {
-	return name == "incomplete" || name == "faulted" || name == "censored"
-}
-
 func reasons(v Verdict) []string {
 	var out []string
 	switch v.Decision {

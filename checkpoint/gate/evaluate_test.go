@@ -286,3 +286,16 @@ func TestExplainIsReadable(t *testing.T) {
 		require.Contains(t, text, want)
 	}
 }
+
+func TestBucketSumsAreThreeIntegers(t *testing.T) {
+	t.Parallel()
+	var sums []BucketSum
+	require.NoError(t, json.Unmarshal([]byte("[[4095, -7,9223372036854775807], [0,1,2]]"), &sums))
+	require.Equal(t, []BucketSum{{4095, -7, 9223372036854775807}, {0, 1, 2}}, sums)
+	text, err := json.Marshal(sums)
+	require.NoError(t, err)
+	require.Equal(t, "[[4095,-7,9223372036854775807],[0,1,2]]", string(text))
+	for _, bad := range []string{`[[1,2]]`, `[[1,2,3,4]]`, `[[1,2,0.5]]`, `[["1",2,3]]`, `[{"bucket":1}]`, `[[1,2,1e3]]`, `[7]`} {
+		require.Error(t, json.Unmarshal([]byte(bad), &sums), bad)
+	}
+}

@@ -56,7 +56,7 @@ func TestPlanAgreesWithTheDesignsTable(t *testing.T) {
 
 func TestPlanHoldsInSimulation(t *testing.T) {
 	t.Parallel()
-	const units, runs = 1200, 150
+	const units, runs = 800, 100
 	p := gatepolicy.Default()
 	// Chosen so that each part is in doubt: powers near 0 or 1 would agree whatever the formula.
 	p.Guardrails = []gatepolicy.Margin{{Metric: "edit_rate", Margin: .03}, {Metric: "latency", Margin: .06}, {Metric: "questions", Margin: .25}}
@@ -92,7 +92,7 @@ func TestPlanHoldsInSimulation(t *testing.T) {
 	}
 	for _, name := range []string{"kept_edits win", "edit_rate guardrail", "latency guardrail", "questions guardrail", "ship"} {
 		t.Logf("%s: planned %.2f, seen %.2f", name, planned[name], seen[name])
-		require.InDelta(t, planned[name], seen[name], .11, name) // three standard errors of 150 runs at one half are .12
+		require.InDelta(t, planned[name], seen[name], .13, name) // three standard errors of 100 runs at .75 are .13
 	}
 }
 

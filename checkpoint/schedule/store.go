@@ -46,11 +46,11 @@ func (s State) Upcoming(now time.Time) time.Time {
 	return s.Next(now)
 }
 
-// Load reads the schedule and locks it to the end of the transaction. ErrNotStarted without one.
-func Load(ctx context.Context, tx pgx.Tx) (State, error) { return read(ctx, tx, ` for update`) }
+// Lock reads the schedule and keeps it to the end of the transaction. ErrNotStarted without one.
+func Lock(ctx context.Context, tx pgx.Tx) (State, error) { return read(ctx, tx, ` for update`) }
 
-// Peek reads the schedule. ErrNotStarted without one.
-func Peek(ctx context.Context, q querier) (State, error) { return read(ctx, q, ``) }
+// Load reads the schedule. ErrNotStarted without one.
+func Load(ctx context.Context, q querier) (State, error) { return read(ctx, q, ``) }
 
 func read(ctx context.Context, q querier, lock string) (State, error) {
 	var (

@@ -21,12 +21,23 @@ var groups = []kong.Group{
 type CLI struct {
 	Output string `short:"o" enum:"text,json" default:"text" help:"How results are printed: ${enum}." env:"MILLRACE_OUTPUT"`
 
-	Up      UpCommand      `cmd:"" group:"start" help:"Everything in one process: broker, Postgres, objects, all roles, the page. With --demo, simulated traffic through a whole cycle."`
-	Run     RunCommand     `cmd:"" group:"operate" help:"One role as a process: ingest, distill, feed or checkpoint."`
-	Migrate MigrateCommand `cmd:"" group:"operate" help:"Make or update topics and tables, and write the first configuration."`
-	Account AccountCommand `cmd:"" group:"operate" help:"The no-seam table: every record read and every turn opened, and what became of it."`
+	Up    UpCommand    `cmd:"" group:"start" help:"Everything in one process: broker, Postgres, objects, all roles, the page. With --demo, simulated traffic through a whole cycle."`
+	Score ScoreCommand `cmd:"" group:"start" help:"Score agent transcripts on this machine; nothing leaves it."`
+
+	Shards    ShardsCommand    `cmd:"" group:"train" help:"What trainers pull: list, verify, cat, pull."`
+	Cut       CutCommand       `cmd:"" group:"train" help:"The training set of an interval."`
+	Candidate CandidateCommand `cmd:"" group:"train" help:"Hand in a checkpoint, and see what came of it."`
+
+	Gate       GateCommand       `cmd:"" group:"release" help:"What the evidence says, what would change it, what traffic can detect."`
+	Experiment ExperimentCommand `cmd:"" group:"release" help:"The A/B tests."`
+	Release    ReleaseCommand    `cmd:"" group:"release" help:"What is live, promote, roll back, history."`
+
+	Run       RunCommand       `cmd:"" group:"operate" help:"One role as a process: ingest, distill, feed or checkpoint."`
+	Migrate   MigrateCommand   `cmd:"" group:"operate" help:"Make or update topics and tables, and write the first configuration."`
+	Account   AccountCommand   `cmd:"" group:"operate" help:"The no-seam table: every record read and every turn opened, and what became of it."`
 	Partition PartitionCommand `cmd:"" group:"operate" help:"Show the partitions, or resume a halted one."`
-	Version VersionCommand `cmd:"" group:"operate" help:"The version of this build."`
+	Token     TokenCommand     `cmd:"" group:"operate" help:"Bearer tokens: create, list, revoke."`
+	Version   VersionCommand   `cmd:"" group:"operate" help:"The version of this build."`
 }
 
 // Output is where a command prints, and how.

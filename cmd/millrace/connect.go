@@ -48,8 +48,11 @@ type parts struct {
 // open connects to Postgres and the object store and checks what it was told. The log is dialled when it is used.
 func (c *Connect) open(ctx context.Context, out *Output, role string) (*parts, error) {
 	for _, need := range []struct{ value, flag string }{
-		{c.Postgres, "--postgres"}, {strings.Join(c.Kafka, ","), "--kafka"}, {c.Objects, "--objects"},
-		{c.ControlKey, "--control-key"}, {c.UnitKey, "--unit-key"},
+		{c.Postgres, "--postgres"},
+		{strings.Join(c.Kafka, ","), "--kafka"},
+		{c.Objects, "--objects"},
+		{c.ControlKey, "--control-key"},
+		{c.UnitKey, "--unit-key"},
 	} {
 		if need.value == "" {
 			return nil, usagef("%s is missing (or the variable MILLRACE_%s); `millrace up` needs none of this", need.flag,

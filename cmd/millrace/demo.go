@@ -11,6 +11,7 @@ import (
 	"millrace/checkpoint"
 	"millrace/checkpoint/candidate"
 	"millrace/checkpoint/cut"
+	"millrace/ingest"
 	"millrace/sim"
 	"millrace/sim/drive"
 	"millrace/sim/trainer"
@@ -35,14 +36,16 @@ func (c *simulatedClock) Set(t time.Time) { c.micros.Store(t.UnixMicro()) }
 // demo is a whole cycle under simulated traffic.
 type demo struct {
 	*house
-	out     *Output
-	clock   *simulatedClock
-	start   time.Time
-	ticker  gatewayTicker
-	control *checkpoint.Control
-	trainer func(ctx context.Context, cut string) error
-	driver  *drive.Driver
-	screen  *screen
+	out      *Output
+	clock    *simulatedClock
+	start    time.Time
+	ticker   *ingest.Gateway
+	control  *checkpoint.Control
+	assigner *ingest.Assigner
+	trainer  *trainer.Trainer
+	traffic  *sim.Sim
+	driver   *drive.Driver
+	screen   *screen
 
 	trained map[string]bool
 	stepped time.Time
@@ -68,17 +71,17 @@ func (c *UpCommand) runDemo(ctx context.Context, out *Output) error {
 		return err
 	}
 	cfg.Anchor = start.Add(warmUp)
-	roles, ticker, control, err := h.roles(cfg, d.clock.Now, -1, []string{"Simulated traffic on a simulated clock."})
+	roles, hands, err := h.roles(cfg, d.clock.Now, -1, []string{"Simulated traffic on a simulated clock."})
 	if err != nil {
 		return err
 	}
-	d.ticker, d.control = ticker, control
+	d.ticker, d.control, d.assigner = hands.gateway, hands.control, hands.assigner
 	for i := range roles {
 		if roles[i].name == "checkpoint" {
 			roles[i].run = untilDone // its clock is the demo's: the driver calls its steps
 		}
 	}
-	if err := d.prepare(c); err != nil {
+	if err := d.prepare(c, dir); err != nil {
 		return err
 	}
 	d.greet(out)
@@ -89,7 +92,7 @@ func (c *UpCommand) runDemo(ctx context.Context, out *Output) error {
 	began := time.Now()
 	err = d.play(ctx)
 	if err == nil {
-		err = d.finish(ctx, time.Since(began))
+		err = d.finish(ctx, time.Since(began), c.Seed)
 	}
 	if err == nil && !c.Once {
 		out.Print("everything stays up: look around, then Ctrl-C")
@@ -106,32 +109,28 @@ func (c *UpCommand) runDemo(ctx context.Context, out *Output) error {
 func untilDone(ctx context.Context) error { <-ctx.Done(); return nil }
 
 // prepare makes the traffic, its driver and the trainer.
-func (d *demo) prepare(c *UpCommand) error {
+func (d *demo) prepare(c *UpCommand, dir string) error {
 	url := "http://" + d.listener.Addr().String()
-	var driver *drive.Driver
+	var err error
+	d.driver, err = drive.New(drive.Config{URL: url, Token: d.token, Flag: ingest.FlagKey, SetClock: d.clock.Set, Advance: d.advance})
+	if err != nil {
+		return err
+	}
 	traffic, err := sim.New(sim.Config{
 		Seed: c.Seed, Start: d.start, Units: c.Units, BaseVersion: c.Init, Kind: sim.Kind(c.Candidate),
-		Assign: func(unit, session string) (version, experiment, arm string) { return driver.Assign(unit, session) },
+		Assign: d.driver.Assign,
 	})
 	if err != nil {
 		return err
 	}
-	driver, err = drive.New(drive.Config{URL: url, Token: d.token, Flag: flagKey, SetClock: d.clock.Set, Advance: d.advance}, traffic)
-	if err != nil {
-		return err
-	}
-	d.driver = driver
-	t, err := trainer.New(trainer.Config{URL: url, Token: d.token, Outbox: filepath.Join(d.store.String(), "..", "weights")})
-	if err != nil {
-		return err
-	}
-	d.trainer = t.Train
-	return nil
+	d.traffic = traffic
+	d.trainer, err = trainer.New(trainer.Config{URL: url, Token: d.token, Outbox: filepath.Join(dir, "weights")})
+	return err
 }
 
 // play runs the traffic until the first candidate's story is over.
 func (d *demo) play(ctx context.Context) error {
-	err := d.driver.Run(ctx, d.start.Add(7*time.Hour))
+	err := d.driver.Run(ctx, d.traffic, d.start.Add(7*time.Hour))
 	if errors.Is(err, errCycleOver) {
 		return nil
 	}
@@ -158,6 +157,9 @@ func (d *demo) advance(ctx context.Context, now time.Time) error {
 		return err
 	}
 	if err := d.control.Step(ctx, now); err != nil {
+		return err
+	}
+	if err := d.assigner.Refresh(ctx); err != nil {
 		return err
 	}
 	over, err := d.followCandidate(ctx, now)
@@ -216,8 +218,8 @@ func (d *demo) followCandidate(ctx context.Context, now time.Time) (over bool, e
 		return false, fmt.Errorf("%s was skipped: %s", first.ID, first.Reason)
 	}
 	if first.State == cut.Packed && !d.trained[first.ID] {
-		if err := d.trainer(ctx, first.ID); err != nil {
-			return false, fmt.Errorf("the trainer: %w", err)
+		if _, err := d.trainer.Step(ctx); err != nil {
+			return false, err
 		}
 		d.trained[first.ID] = true
 		if err := d.control.Step(ctx, now); err != nil {
@@ -232,7 +234,7 @@ func (d *demo) followCandidate(ctx context.Context, now time.Time) (over bool, e
 		return false, err
 	}
 	switch c.State {
-	case candidate.Training, candidate.Submitted, candidate.Verified, candidate.Evaluating, candidate.Testing:
+	case candidate.Training, candidate.Submitted, candidate.Refused, candidate.Verified, candidate.Evaluating, candidate.Testing:
 		return false, nil
 	default:
 		return true, nil

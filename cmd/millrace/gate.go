@@ -6,27 +6,28 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"net/http"
+	"net/url"
 	"os"
 	"strconv"
 	"strings"
 
-	"millrace/checkpoint/experiment"
 	"millrace/checkpoint/gate"
 	"millrace/checkpoint/stats/reference"
-	"millrace/internal/postgres"
 	"millrace/schemas/gatepolicy"
 )
 
-// gateCommand groups what one can ask the gate.
-type gateCommand struct {
-	Plan     gatePlan     `cmd:"" help:"What a test can detect with this traffic, before it starts."`
-	Explain  gateExplain  `cmd:"" help:"Why a candidate shipped or didn't, and what would have changed it."`
-	Evaluate gateEvaluate `cmd:"" help:"Make a verdict again from its frozen evidence."`
-	Policy   gatePolicy   `cmd:"" help:"Print the shipped gate policy, or check one."`
-	Check    gateCheck    `cmd:"" help:"Hold the gate's arithmetic against a file of published numbers."`
+// GateCommand is what one can ask the gate.
+type GateCommand struct {
+	Plan     GatePlan     `cmd:"" help:"What a test can detect with this traffic, before it starts."`
+	Explain  GateExplain  `cmd:"" help:"Why a candidate shipped or didn't, and what would have changed it."`
+	Evaluate GateEvaluate `cmd:"" help:"Make a verdict again from its frozen evidence."`
+	Policy   GatePolicy   `cmd:"" help:"Print the shipped gate policy, or check one."`
+	Check    GateCheck    `cmd:"" help:"Hold the gate's arithmetic against a file of published numbers."`
 }
 
-type gatePlan struct {
+// GatePlan forecasts a test.
+type GatePlan struct {
 	Policy       string             `help:"Gate policy; the shipped one if not given." type:"existingfile" placeholder:"FILE"`
 	Units        int                `required:"" help:"Distinct units in both arms, from the test's start to its end."`
 	TurnsPerUnit float64            `default:"4" help:"Turns of a unit that count, on average."`
@@ -37,7 +38,8 @@ type gatePlan struct {
 	Effect       map[string]float64 `help:"A change that the candidate may bring: kept_edits=0.03, latency=-0.1." placeholder:"METRIC=CHANGE"`
 }
 
-func (c *gatePlan) Run(_ context.Context, out *Output) error {
+// Run implements the command.
+func (c *GatePlan) Run(_ context.Context, out *Output) error {
 	policy, err := readPolicy(c.Policy)
 	if err != nil {
 		return err
@@ -49,7 +51,7 @@ func (c *gatePlan) Run(_ context.Context, out *Output) error {
 	for name, text := range c.Base {
 		base, err := parseBase(text)
 		if err != nil {
-			return fmt.Errorf("--base %s=%s: %w", name, text, err)
+			return usagef("--base %s=%s: %v", name, text, err)
 		}
 		traffic.Bases[name] = base
 	}
@@ -58,7 +60,7 @@ func (c *gatePlan) Run(_ context.Context, out *Output) error {
 		return err
 	}
 	if out.JSON {
-		return writeJSON(out.Out, forecast)
+		return out.Object(forecast)
 	}
 	return writeLines(out.Out, forecast.Sentences)
 }
@@ -74,33 +76,50 @@ func parseBase(text string) (b gate.Base, err error) {
 	return b, nil
 }
 
-type gateExplain struct {
-	Connect
+// GateExplain tells a verdict in sentences.
+type GateExplain struct {
+	Remote    `embed:""`
 	Candidate string `arg:"" help:"The candidate: cand-1."`
 }
 
-func (c *gateExplain) Run(ctx context.Context, out *Output) error {
-	pool, err := postgres.Open(ctx, c.Postgres, "millrace gate explain")
-	if err != nil {
-		return err
-	}
-	defer pool.Close()
-	frozen, err := experiment.VerdictOf(ctx, pool, c.Candidate)
+// Run implements the command.
+func (c *GateExplain) Run(ctx context.Context, out *Output) error {
+	record, err := c.record(ctx)
 	if err != nil {
 		return err
 	}
 	if out.JSON { // whole, so that `gate evaluate` can read it
-		return writeJSON(out.Out, frozen.Record)
+		return out.Object(record)
 	}
-	return writeLines(out.Out, gate.Explain(frozen.Record.Verdict))
+	return writeLines(out.Out, gate.Explain(record.Verdict))
 }
 
-type gateEvaluate struct {
+// record is the frozen verdict or, while the test runs, what the gate would say now.
+func (c *GateExplain) record(ctx context.Context) (gate.Record, error) {
+	var frozen struct {
+		Record gate.Record `json:"record"`
+	}
+	err := c.call(ctx, "GET", "/v1/candidates/"+url.PathEscape(c.Candidate)+"/verdict", nil, &frozen)
+	var refused *apiError
+	number, numbered := strings.CutPrefix(c.Candidate, "cand-")
+	if !errors.As(err, &refused) || refused.Status != http.StatusNotFound || !numbered {
+		return frozen.Record, err
+	}
+	var now gate.Record
+	if c.call(ctx, "GET", "/v1/experiments/exp-"+url.PathEscape(number)+"/evidence", nil, &now) != nil {
+		return now, err // there is no test either: what was answered first says it
+	}
+	return now, nil
+}
+
+// GateEvaluate makes a verdict again.
+type GateEvaluate struct {
 	File string `arg:"" help:"What 'gate explain -o json' prints: policy, evidence and, if there is one, the verdict. - reads the standard input."`
 }
 
-func (c *gateEvaluate) Run(_ context.Context, out *Output) error {
-	text, err := readFile(c.File)
+// Run implements the command.
+func (c *GateEvaluate) Run(_ context.Context, out *Output) error {
+	text, err := readRecord(c.File)
 	if err != nil {
 		return err
 	}
@@ -122,7 +141,7 @@ func (c *gateEvaluate) Run(_ context.Context, out *Output) error {
 		}
 	}
 	if out.JSON {
-		return writeJSON(out.Out, verdict)
+		return out.Object(verdict)
 	}
 	lines := gate.Explain(verdict)
 	if stored {
@@ -131,12 +150,14 @@ func (c *gateEvaluate) Run(_ context.Context, out *Output) error {
 	return writeLines(out.Out, lines)
 }
 
-type gatePolicy struct {
+// GatePolicy prints or checks a policy.
+type GatePolicy struct {
 	File   string `arg:"" optional:"" type:"existingfile" help:"A policy to check; the shipped one is printed if not given."`
 	Schema bool   `help:"Print the JSON Schema of gate policies."`
 }
 
-func (c *gatePolicy) Run(_ context.Context, out *Output) error {
+// Run implements the command.
+func (c *GatePolicy) Run(_ context.Context, out *Output) error {
 	text := gatepolicy.DefaultText()
 	switch {
 	case c.Schema:
@@ -152,11 +173,13 @@ func (c *gatePolicy) Run(_ context.Context, out *Output) error {
 	return err
 }
 
-type gateCheck struct {
+// GateCheck runs reference cases.
+type GateCheck struct {
 	File string `arg:"" type:"existingfile" help:"A JSON array of {name, method, input, expected, tol}."`
 }
 
-func (c *gateCheck) Run(_ context.Context, out *Output) error {
+// Run implements the command.
+func (c *GateCheck) Run(_ context.Context, out *Output) error {
 	text, err := os.ReadFile(c.File)
 	if err != nil {
 		return err
@@ -172,7 +195,7 @@ func (c *gateCheck) Run(_ context.Context, out *Output) error {
 		counts[results[i].Status]++
 	}
 	if out.JSON {
-		err = writeJSON(out.Out, results)
+		err = out.Object(results)
 	} else {
 		var lines []string
 		for _, r := range results {
@@ -214,17 +237,11 @@ func readPolicy(file string) (gatepolicy.Policy, error) {
 	return policy, nil
 }
 
-func readFile(name string) ([]byte, error) {
+func readRecord(name string) ([]byte, error) {
 	if name == "-" {
 		return io.ReadAll(os.Stdin)
 	}
 	return os.ReadFile(name)
-}
-
-func writeJSON(w io.Writer, v any) error {
-	e := json.NewEncoder(w)
-	e.SetEscapeHTML(false)
-	return e.Encode(v)
 }
 
 func writeLines(w io.Writer, lines []string) error {

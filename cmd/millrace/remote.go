@@ -63,7 +63,7 @@ func (r Remote) resolve() (clientAddress, error) {
 // apiError is what the server answered instead of a result.
 type apiError struct {
 	Status  int
-	Code    string `json:"code"`
+	Code    string `json:"error"`
 	Message string `json:"message"`
 }
 
@@ -113,16 +113,7 @@ func (r Remote) open(ctx context.Context, method, path string, body any, header 
 func readError(res *http.Response) error {
 	body, _ := io.ReadAll(io.LimitReader(res.Body, 1<<16))
 	e := &apiError{Status: res.StatusCode}
-	var wrapped struct {
-		Error json.RawMessage `json:"error"`
-	}
-	if json.Unmarshal(body, &wrapped) == nil && len(wrapped.Error) > 0 {
-		if json.Unmarshal(wrapped.Error, e) != nil {
-			_ = json.Unmarshal(wrapped.Error, &e.Message)
-		}
-	} else {
-		_ = json.Unmarshal(body, e)
-	}
+	_ = json.Unmarshal(body, e) // what is no JSON is shown as it is
 	if e.Message == "" {
 		e.Message = fmt.Sprintf("%s: %s", res.Status, strings.TrimSpace(string(body)))
 	}

@@ -6,6 +6,8 @@ import (
 	"net/http"
 	"time"
 
+	"golang.org/x/sync/errgroup"
+
 	"millrace/checkpoint"
 	"millrace/distill"
 	"millrace/ingest"
@@ -41,17 +43,18 @@ func (p *parts) reader() (*eventlog.Reader, error) {
 }
 
 // guard lets requests through by their bearer tokens.
-func (p *parts) guard() *auth.Guard { return auth.NewGuard(p.pool, 30*time.Second) }
+func (p *parts) guard() *auth.Guard { return auth.NewGuard(p.pool, 0) }
 
-// newIngest is the gateway, and the assignment that backends ask.
-func newIngest(p *parts, clock func() time.Time, tickEvery time.Duration) (role, *ingest.Gateway, error) {
+// newIngest is the gateway, the assignment that backends ask, and the tokens. What a simulated clock has to move by
+// itself is left in moved, which may be nil.
+func newIngest(p *parts, clock func() time.Time, tickEvery time.Duration, moved *hands) (role, error) {
 	writer, err := p.writer(p.cfg.Topic)
 	if err != nil {
-		return role{}, nil, err
+		return role{}, err
 	}
 	reader, err := p.reader()
 	if err != nil {
-		return role{}, nil, err
+		return role{}, err
 	}
 	guard := p.guard()
 	gateway, err := ingest.New(ingest.Config{Name: p.owner, TickEvery: tickEvery}, ingest.Deps{
@@ -63,9 +66,28 @@ func newIngest(p *parts, clock func() time.Time, tickEvery time.Duration) (role,
 		Schemas: p.store, Guard: guard, Clock: clock, Logger: p.logger, Registerer: p.registry,
 	})
 	if err != nil {
-		return role{}, nil, err
+		return role{}, err
 	}
-	return role{name: "ingest", run: gateway.Run, handler: map[string]http.Handler{"/": gateway.Handler()}}, gateway, nil
+	assigner, err := newAssigner(p, clock)
+	if err != nil {
+		return role{}, err
+	}
+	if moved != nil {
+		moved.gateway, moved.assigner = gateway, assigner
+	}
+	tokens := auth.Handler(p.pool, guard)
+	return role{
+		name: "ingest",
+		run: func(ctx context.Context) error {
+			group, ctx := errgroup.WithContext(ctx)
+			group.Go(func() error { return gateway.Run(ctx) })
+			group.Go(func() error { return assigner.Run(ctx) })
+			return group.Wait()
+		},
+		handler: map[string]http.Handler{
+			"/": gateway.Handler(), "/ofrep/": assigner.Handler(guard), "/v1/tokens": tokens, "/v1/tokens/": tokens,
+		},
+	}, nil
 }
 
 // newDistill is the workers.

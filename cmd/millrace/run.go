@@ -30,8 +30,7 @@ type RunIngest struct {
 // Run implements the command.
 func (c *RunIngest) Run(ctx context.Context, out *Output) error {
 	return runRole(ctx, out, &c.Connect, c.Listen, "ingest", func(p *parts) (role, error) {
-		r, _, err := newIngest(p, time.Now, 0)
-		return r, err
+		return newIngest(p, time.Now, 0, nil)
 	})
 }
 

@@ -2,19 +2,19 @@ package main
 
 import (
 	"context"
-	"encoding/json"
 	"errors"
 	"fmt"
 	"io"
 	"io/fs"
 	"os"
 	"path/filepath"
+	"strings"
 
 	"millrace/cmd/millrace/internal/scorecard"
 )
 
-// scoreCommand scores agent transcripts on this machine, through the engine that the pipeline runs on.
-type scoreCommand struct {
+// ScoreCommand scores agent transcripts on this machine, through the engine that the pipeline runs on.
+type ScoreCommand struct {
 	Paths  []string `arg:"" optional:"" name:"path" help:"Transcript files and folders. Without one: where Claude Code keeps its sessions (~/.claude/projects)."`
 	Format string   `default:"auto" enum:"auto,claude-code" help:"Format of the files; auto takes each for what it looks like."`
 	Spec   string   `placeholder:"FILE" help:"Reward spec to score by, instead of the shipped one."`
@@ -23,7 +23,7 @@ type scoreCommand struct {
 }
 
 // Help is what 'millrace score --help' adds.
-func (c *scoreCommand) Help() string {
+func (c *ScoreCommand) Help() string {
 	return `Nothing leaves this machine and nothing is started: the transcripts are read, run through the engine in memory, and reported.
 
   millrace score                                   your own sessions
@@ -32,7 +32,7 @@ func (c *scoreCommand) Help() string {
 }
 
 // Run scores and reports. It fails if no turn could be read.
-func (c *scoreCommand) Run(ctx context.Context, out *Output) error {
+func (c *ScoreCommand) Run(ctx context.Context, out *Output) error {
 	paths, err := c.paths()
 	if err != nil {
 		return err
@@ -52,6 +52,7 @@ func (c *scoreCommand) Run(ctx context.Context, out *Output) error {
 	if err != nil {
 		return err
 	}
+	card.Command = strings.Join(append([]string{"millrace score"}, c.Paths...), " ")
 	if c.Out != "" && card.Turns > 0 {
 		if card.Written, err = scored.WriteFiles(ctx, c.Out); err != nil {
 			return err
@@ -70,7 +71,7 @@ func (c *scoreCommand) Run(ctx context.Context, out *Output) error {
 }
 
 // paths are those that were named, or where the known agents keep their sessions.
-func (c *scoreCommand) paths() ([]string, error) {
+func (c *ScoreCommand) paths() ([]string, error) {
 	if len(c.Paths) > 0 {
 		return c.Paths, nil
 	}
@@ -91,13 +92,8 @@ func (c *scoreCommand) paths() ([]string, error) {
 
 // report writes a value as JSON or as text.
 func report(out *Output, value any, text func(io.Writer) error) error {
-	if !out.JSON {
-		return text(out.Out)
+	if out.JSON {
+		return out.Object(value)
 	}
-	body, err := json.Marshal(value)
-	if err != nil {
-		return err
-	}
-	_, err = out.Out.Write(append(body, '\n'))
-	return err
+	return text(out.Out)
 }

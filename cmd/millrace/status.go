@@ -167,9 +167,13 @@ func readCycle(ctx context.Context, p *parts, s *web.Status) error {
 		})
 	}
 	state, err := schedule.Load(ctx, p.pool)
-	if err == nil {
-		s.NextCutAt = state.Next(s.LogTime)
+	if errors.Is(err, schedule.ErrNotStarted) {
+		return nil
 	}
+	if err != nil {
+		return err
+	}
+	s.NextCutAt = state.Upcoming(s.LogTime)
 	return nil
 }
 

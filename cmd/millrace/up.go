@@ -14,6 +14,7 @@ import (
 
 	"millrace/checkpoint"
 	"millrace/checkpoint/release"
+	"millrace/ingest"
 	"millrace/internal/auth"
 	"millrace/internal/embedded"
 	"millrace/internal/postgres"
@@ -66,7 +67,7 @@ func (c *UpCommand) Run(ctx context.Context, out *Output) error {
 	if err != nil {
 		return err
 	}
-	roles, _, _, err := h.roles(cfg, time.Now, 0, nil)
+	roles, _, err := h.roles(cfg, time.Now, 0, nil)
 	if err != nil {
 		return err
 	}
@@ -155,8 +156,7 @@ func (c *UpCommand) openHouse(ctx context.Context, out *Output, dir string, now 
 
 // initRelease names the live version at the first start.
 func initRelease(ctx context.Context, p *parts, version string, now time.Time) error {
-	live, err := release.Live(ctx, p.pool)
-	if err != nil || live != nil {
+	if _, err := release.Live(ctx, p.pool); !errors.Is(err, release.ErrNoLive) {
 		return err
 	}
 	return postgres.InTx(ctx, p.pool, func(tx pgx.Tx) error { return release.Init(ctx, tx, version, "millrace up", now) })
@@ -224,33 +224,36 @@ func (h *house) leaveAddress(dir string) error {
 	return writePrivate(path, body)
 }
 
+// hands are the parts that a simulated clock moves by itself.
+type hands struct {
+	gateway  *ingest.Gateway
+	assigner *ingest.Assigner
+	control  *checkpoint.Control
+}
+
 // roles are all four, and the page.
-func (h *house) roles(cfg checkpoint.Config, clock func() time.Time, tickEvery time.Duration, note []string) ([]role, gatewayTicker, *checkpoint.Control, error) {
-	in, gateway, err := newIngest(h.parts, clock, tickEvery)
+func (h *house) roles(cfg checkpoint.Config, clock func() time.Time, tickEvery time.Duration, note []string) (all []role, moved hands, err error) {
+	in, err := newIngest(h.parts, clock, tickEvery, &moved)
 	if err != nil {
-		return nil, nil, nil, err
+		return nil, moved, err
 	}
 	workers, err := newDistill(h.parts, 15*time.Second)
 	if err != nil {
-		return nil, nil, nil, err
+		return nil, moved, err
 	}
 	shards, err := newFeed(h.parts)
 	if err != nil {
-		return nil, nil, nil, err
+		return nil, moved, err
 	}
 	loop, control, err := newCheckpoint(h.parts, cfg, clock)
 	if err != nil {
-		return nil, nil, nil, err
+		return nil, moved, err
 	}
+	moved.control = control
 	if err := addPage(&loop, h.parts, append([]string{h.services}, note...)); err != nil {
-		return nil, nil, nil, err
+		return nil, moved, err
 	}
-	return []role{in, workers, shards, loop}, gateway, control, nil
-}
-
-// gatewayTicker is what moves time where the clock is simulated.
-type gatewayTicker interface {
-	Tick(ctx context.Context) error
+	return []role{in, workers, shards, loop}, moved, nil
 }
 
 func (h *house) greet(out *Output) {
@@ -279,4 +282,3 @@ func (h *house) close() {
 		}
 	}
 }
-

@@ -11,12 +11,15 @@ import (
 type memoryKey [16]byte
 
 // identity is an event's key and a digest of what it says. The gateway's and the sender's stamps are left out:
-// a repeat has others.
+// a repeat has others. A stub has a key of its own: the item that it stands for may come again, mended.
 func identity(ev *event.SessionEvent) (memoryKey, uint64) {
 	h := sha256.New()
 	h.Write([]byte(ev.GetSource()))
 	h.Write([]byte{0})
 	h.Write([]byte(ev.GetEventId()))
+	if ev.GetStub() != nil {
+		h.Write([]byte{0})
+	}
 	var key memoryKey
 	copy(key[:], h.Sum(nil))
 	sent, received, registered := ev.SentAt, ev.ReceivedAt, ev.SchemaRegistered

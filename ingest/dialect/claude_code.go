@@ -96,9 +96,9 @@ func (c *claudeCode) Add(file string, r io.Reader) error {
 		return nil
 	}
 	if format := Detect(data[:min(len(data), HeadBytes)], file); format != ClaudeCode && !c.strict {
-		reason := "no known agent's format"
+		reason := "not understood: no known agent's format"
 		if format != "" {
-			reason = "looks like " + format + ", which can't be read yet"
+			reason = "not understood: looks like " + format
 		}
 		c.out.FilesNotUnderstood++
 		c.problem(file, 1, len(lines), reason)

@@ -86,11 +86,19 @@ func (f *ccFiles) proposed(call *ccCall) *event.EditProposed {
 		removed := uint32(max(0, tests))
 		body.TestsRemoved = &removed
 	}
-	if created := edit.whole && edit.detail.OriginalFile == nil; !created {
+	if !edit.creates() {
 		read := f.known[edit.path]
 		body.FileReadBefore = &read
 	}
 	return body
+}
+
+// creates says whether the edit makes a new file, as far as the transcript shows it.
+func (e *ccEdit) creates() bool {
+	if e.whole {
+		return e.detail.OriginalFile == nil
+	}
+	return len(e.pairs) > 0 && e.pairs[0].before == ""
 }
 
 // decided is who decided on an edit, where the transcript shows it: a refusal is the user's, a changed edit too; in the

@@ -52,10 +52,10 @@ func sessionTools(calls []*ccCall) []*event.ToolSchema {
 	}
 	closed := map[string]bool{}
 	for _, call := range calls {
-		switch {
-		case call.invalid == event.ToolOutcome_UNKNOWN_TOOL:
+		switch call.invalid {
+		case event.ToolOutcome_UNKNOWN_TOOL:
 			continue
-		case call.invalid == event.ToolOutcome_UNEXPECTED_PROPERTY:
+		case event.ToolOutcome_UNEXPECTED_PROPERTY:
 			closed[call.block.tool] = true
 		}
 		if _, known := schemas[call.block.tool]; !known {

@@ -156,23 +156,31 @@ func (c *claudeCode) turnOf(r *ccRecord, calls map[string]*ccRecord, opened map[
 
 // mergeUnanswered joins requests that the user wrote one after another before the agent began: they are one turn.
 func (c *claudeCode) mergeUnanswered(turns []*ccTurn) []*ccTurn {
-	worked := func(t *ccTurn) bool { return len(t.records) > 1 || t.implied }
 	kept := turns[:0]
+	last := map[string]*ccTurn{} // by the files' session id
 	for _, t := range turns {
-		up := c.ancestor(t.anchor)
-		if up == nil || up.turn == nil || up.turn == t || up.turn.anchor.kind != ccPrompt || t.anchor.kind != ccPrompt || worked(up.turn) {
+		before := last[t.anchor.session]
+		if up := c.ancestor(t.anchor); up != nil && up.turn != t {
+			before = up.turn
+		}
+		if before == nil || before.implied || before.anchor.kind != ccPrompt || t.anchor.kind != ccPrompt || before.worked() {
 			kept = append(kept, t)
+			last[t.anchor.session] = t
 			continue
 		}
-		first := up.turn
-		first.anchor.text += "\n" + t.anchor.text
+		before.anchor.text += "\n" + t.anchor.text
 		for _, r := range t.records {
-			r.turn = first
-			first.records = append(first.records, r)
+			r.turn = before
+			before.records = append(before.records, r)
 		}
 		t.records = nil
 	}
 	return kept
+}
+
+// worked says whether anything but requests belongs to the turn.
+func (t *ccTurn) worked() bool {
+	return slices.ContainsFunc(t.records, func(r *ccRecord) bool { return r.kind != ccPrompt })
 }
 
 // nameNeighbours gives turns their session, and their neighbours in it.

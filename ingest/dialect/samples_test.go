@@ -47,18 +47,72 @@ func readFiles(t *testing.T, format string, paths ...string) *Result {
 	return result
 }
 
-func TestDump(t *testing.T) {
-	paths, _ := filepath.Glob(os.Getenv("DUMP"))
-	r := readFiles(t, Auto, paths...)
-	t.Log(r.Lines, r.Read, r.Ignored, r.Sessions, len(r.Events))
-	for _, p := range r.NotUnderstood {
-		t.Log(p)
+func TestSamples(t *testing.T) {
+	t.Parallel()
+	dir := filepath.Join(samples(t), ClaudeCode)
+	paths, err := filepath.Glob(filepath.Join(dir, "*.jsonl"))
+	require.NoError(t, err)
+	require.NotEmpty(t, paths)
+	all := readFiles(t, Auto, paths...)
+	checkResult(t, all)
+	require.Equal(t, 8, all.Sessions)
+	require.Zero(t, all.FilesNotUnderstood)
+	for _, p := range all.NotUnderstood {
+		require.Equal(t, "edge_cases.jsonl", p.File, "%s", p)
 	}
-	for _, e := range r.Events {
-		s := e.Event.String()
-		if len(s) > 700 {
-			s = s[:700]
+}
+
+func TestSampleOfACumulativePair(t *testing.T) {
+	t.Parallel()
+	dir := filepath.Join(samples(t), ClaudeCode)
+	pair := readFiles(t, Auto, filepath.Join(dir, "s07_checkpoint0.jsonl"), filepath.Join(dir, "s07_checkpoint1.jsonl"))
+	later := readFiles(t, Auto, filepath.Join(dir, "s07_checkpoint1.jsonl"))
+	distinct := map[string]bool{}
+	for _, l := range pair.Events {
+		distinct[l.Event.GetEventId()] = true
+	}
+	require.Len(t, distinct, len(later.Events))
+	require.Len(t, ends(pair), 3)
+}
+
+func TestSampleOfEdgeCases(t *testing.T) {
+	t.Parallel()
+	r := readFiles(t, Auto, filepath.Join(samples(t), ClaudeCode, "edge_cases.jsonl"))
+	var lines []string
+	for _, p := range r.NotUnderstood {
+		lines = append(lines, p.String())
+	}
+	require.Equal(t, []string{
+		"edge_cases.jsonl:10  message has no content",
+		"edge_cases.jsonl:11  message is a text, not an object",
+		"edge_cases.jsonl:13  not an object (a text)",
+		"edge_cases.jsonl:14  no type",
+		"edge_cases.jsonl:15  not an object (a number)",
+		"edge_cases.jsonl:16  not an object (a list)",
+		"edge_cases.jsonl:18  content[0] is a text, not a block",
+	}, lines)
+}
+
+func TestSamplesOfOtherAgents(t *testing.T) {
+	t.Parallel()
+	root := samples(t)
+	formats := map[string]string{
+		"codex-exec": CodexExec, "codex-rollout": CodexRollout, "gemini-cli": GeminiCLI, "mini-swe-agent": MiniSWEAgent, "openhands": OpenHands,
+		"otel-genai": OTelGenAI, "swe-agent": SWEAgent, "tau-bench": TauBench, "edit-survival": "", ClaudeCode: ClaudeCode,
+	}
+	for folder, format := range formats {
+		paths, err := filepath.Glob(filepath.Join(root, folder, "*"))
+		require.NoError(t, err)
+		require.NotEmpty(t, paths, folder)
+		for _, path := range paths {
+			head, err := os.ReadFile(path)
+			require.NoError(t, err)
+			require.Equal(t, format, Detect(head[:min(len(head), HeadBytes)], filepath.Base(path)), path)
+			if format != ClaudeCode {
+				r := readFiles(t, Auto, path)
+				require.Equal(t, r.Lines, r.NotUnderstoodLines())
+				require.Equal(t, 1, r.FilesNotUnderstood)
+			}
 		}
-		t.Log(e.File, e.Line, s)
 	}
 }

@@ -183,7 +183,7 @@ func TestIdentity(t *testing.T) {
 	} {
 		e, body := eventjson.Identity([]byte(item))
 		require.Equal(t, "ide e1 s1 t1 u1 4 NO_CONTENT", fmt.Sprint(e.Source, " ", e.EventId, " ", e.SessionId, " ", e.TurnId, " ", e.UnitId, " ", e.Sequence, " ", e.Privacy), name)
-		require.Equal(t, "toolReturned", body, name)
+		require.Equal(t, "tool_returned", body, name)
 		require.Nil(t, e.Body)
 	}
 	e, body := eventjson.Identity([]byte(`"a string"`))

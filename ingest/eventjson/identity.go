@@ -15,7 +15,7 @@ var identityFields = map[protoreflect.Name]bool{
 	"occurred_at": true, "sent_at": true, "privacy": true,
 }
 
-// Identity reads of a refused item what can be read of who it is: an event without a body, and the name of the body that
+// Identity reads of a refused item what can be read of who it is: an event without a body, and the schema's name of the body that
 // it had, empty if it can't be told. The item may be broken or too large; of two events in one item none is meant.
 func Identity(item []byte) (*event.SessionEvent, string) {
 	e := &event.SessionEvent{}
@@ -40,7 +40,7 @@ func Identity(item []byte) (*event.SessionEvent, string) {
 				e.ProtoReflect().Set(fd, one.ProtoReflect().Get(fd))
 			}
 		case fd.ContainingOneof() != nil:
-			body = fd.JSONName()
+			body = string(fd.Name())
 		}
 		return true
 	})

@@ -75,14 +75,11 @@ func WriteShard(meta ShardMeta, rows []sample.Row, compression Compression) (fil
 	if err != nil {
 		return nil, fmt.Errorf("write shard %s: %w", meta.ShardID, err)
 	}
-	var batches []arrow.Record
 	for from := 0; ; { // once also without rows: an empty batch brings the schema into the stream
 		to := batchEnd(rows, from)
-		batch := buildRecord(schema, shardColumns, rows[from:to])
-		if err := writer.Write(batch); err != nil {
+		if err := writer.Write(buildRecord(schema, shardColumns, rows[from:to])); err != nil {
 			return nil, fmt.Errorf("write shard %s: %w", meta.ShardID, err)
 		}
-		batches = append(batches, batch)
 		if from = to; from == len(rows) {
 			break
 		}
@@ -91,7 +88,7 @@ func WriteShard(meta ShardMeta, rows []sample.Row, compression Compression) (fil
 	if err := writer.Close(); err != nil {
 		return nil, fmt.Errorf("write shard %s: %w", meta.ShardID, err)
 	}
-	if err := verify(sink.Bytes(), batches); err != nil {
+	if err := verify(sink.Bytes(), schema, rows); err != nil {
 		return nil, fmt.Errorf("write shard %s: read back: %w", meta.ShardID, err)
 	}
 	return sink.Bytes(), nil
@@ -109,25 +106,31 @@ func batchEnd(rows []sample.Row, from int) int {
 	return len(rows)
 }
 
-// verify reads a file and compares every batch, buffer by buffer, with what was to be written.
-func verify(file []byte, want []arrow.Record) error {
+// verify reads a file and compares every batch, buffer by buffer, with what was to be written. A batch is built once more for that:
+// it costs less than to keep them all.
+func verify(file []byte, schema *arrow.Schema, rows []sample.Row) error {
 	reader, err := openShard(file)
 	if err != nil {
 		return err
 	}
-	for i, w := range want {
+	for from := 0; ; {
+		to := batchEnd(rows, from)
 		got, err := reader.Read()
 		if err != nil {
-			return fmt.Errorf("batch %d: %w", i, err)
+			return fmt.Errorf("rows %d to %d: %w", from, to, err)
 		}
-		for c, a := range w.Columns() {
+		want := buildRecord(schema, shardColumns, rows[from:to])
+		for c, a := range want.Columns() {
 			if !sameData(a.Data(), got.Column(c).Data()) {
-				return fmt.Errorf("batch %d, column %s differs from what was written", i, w.ColumnName(c))
+				return fmt.Errorf("rows %d to %d, column %s differ from what was written", from, to, want.ColumnName(c))
 			}
+		}
+		if from = to; from == len(rows) {
+			break
 		}
 	}
 	if _, err := reader.Read(); !errors.Is(err, io.EOF) {
-		return fmt.Errorf("more than the %d batches written", len(want))
+		return errors.New("more batches than were written")
 	}
 	return nil
 }

@@ -13,24 +13,50 @@ import (
 type account struct {
 	name     string
 	uid, gid uint32
-	switched bool // not this process's own
+	switched bool // to another user than this process's
+	mapped   bool // root outside, nobody to itself
 }
 
-// serverAccount chooses the account. data is the data folder, whose owner has the first say if there is one already.
+// rootMapped keeps root's access to the files, and hides from Postgres that it is root's.
+var rootMapped = account{name: "root, as nobody to itself", mapped: true}
+
+// serverAccount chooses the account that serves data, a data folder that may not be there yet.
 func serverAccount(data string) (account, error) {
 	if os.Geteuid() != 0 {
 		return account{name: "uid " + strconv.Itoa(os.Geteuid()), uid: uint32(os.Geteuid()), gid: uint32(os.Getegid())}, nil
 	}
 	if info, err := os.Stat(data); err == nil {
-		if owner := info.Sys().(*syscall.Stat_t).Uid; owner != 0 {
-			// Postgres wants an entry in the passwd file, so a bare number won't do.
-			u, err := user.LookupId(strconv.Itoa(int(owner)))
-			if err != nil {
-				return account{}, fmt.Errorf("the data folder %s belongs to uid %d, which has no account here: %w", data, owner, err)
+		// The owner has the first say. Postgres wants an entry in the passwd file, so a bare number won't do.
+		owner := info.Sys().(*syscall.Stat_t).Uid
+		if owner == 0 {
+			if !canMap() {
+				return account{}, fmt.Errorf("the data folder %s belongs to root, who may not run Postgres, and this system "+
+					"allows no user namespaces; give the folder to another user (chown -R postgres)", data)
 			}
-			return accountOf(u)
+			return rootMapped, nil
 		}
+		u, err := user.LookupId(strconv.Itoa(int(owner)))
+		if err != nil {
+			return account{}, fmt.Errorf("the data folder %s belongs to uid %d, which has no account here: %w", data, owner, err)
+		}
+		a, err := accountOf(u)
+		if err != nil {
+			return account{}, err
+		}
+		return a, a.mayEnter(filepath.Dir(data))
 	}
+	a, err := serviceAccount()
+	if err == nil {
+		err = a.mayEnter(filepath.Dir(data))
+	}
+	if err != nil && canMap() {
+		return rootMapped, nil
+	}
+	return a, err
+}
+
+// serviceAccount is an account to switch to.
+func serviceAccount() (account, error) {
 	for _, name := range []string{"postgres", "nobody"} {
 		if u, err := user.Lookup(name); err == nil {
 			return accountOf(u)

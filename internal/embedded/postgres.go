@@ -105,9 +105,6 @@ func (p *Postgres) start(ctx context.Context, cfg PostgresConfig) error {
 	if err != nil {
 		return err
 	}
-	if err := as.mayEnter(cfg.Dir); err != nil {
-		return err
-	}
 	left, err := awaitLeftover(ctx, data)
 	if err != nil {
 		return err

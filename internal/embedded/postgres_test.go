@@ -156,7 +156,21 @@ func TestMain(m *testing.M) {
 
 func TestPostgresAfterItsParentsKill(t *testing.T) {
 	t.Parallel()
-	dir := stateFolder(t)
+	for _, mode := range []os.FileMode{0o755, 0o700} { // for root, two ways to run it
+		t.Run(mode.String(), func(t *testing.T) {
+			t.Parallel()
+			dir := stateFolder(t)
+			require.NoError(t, os.Chmod(dir, mode))
+			if mode == 0o700 && os.Geteuid() == 0 && !canMap() {
+				t.Skip("this system allows no user namespaces")
+			}
+			killParents(t, dir)
+		})
+	}
+}
+
+func killParents(t *testing.T, dir string) {
+	t.Helper()
 	for round := range 4 {
 		parent := exec.Command(os.Args[0])
 		parent.Env = append(os.Environ(), "MILLRACE_TEST_PARENT="+dir)
@@ -210,9 +224,28 @@ func TestFolderThatTheAccountCantEnter(t *testing.T) {
 	}
 	closed := stateFolder(t)
 	require.NoError(t, os.Chmod(closed, 0o700))
-	_, err := StartPostgres(deadline(t), PostgresConfig{Dir: filepath.Join(closed, "state")})
+	dir := filepath.Join(closed, "state")
+	require.NoError(t, os.Mkdir(dir, 0o755))
+	nobody, err := serviceAccount()
+	require.NoError(t, err)
+	err = nobody.mayEnter(dir)
 	require.ErrorContains(t, err, "can't enter "+closed+" (drwx------)")
 	require.ErrorContains(t, err, "/var/lib/millrace")
+	require.NoError(t, account{}.mayEnter(dir), "this process's own account is never in doubt")
+
+	if !canMap() {
+		_, err = StartPostgres(deadline(t), PostgresConfig{Dir: dir, Volatile: true})
+		require.ErrorContains(t, err, "can't enter "+closed)
+		return
+	}
+	p := start(t, dir)
+	execute(t, p, "create table kept as select 'here' as v")
+	require.NoError(t, p.Stop())
+	// The data folder's owner decides, also where others may enter by now.
+	require.NoError(t, os.Chmod(closed, 0o755))
+	p = start(t, dir)
+	require.Equal(t, "here", query(t, p, "select v from kept"))
+	require.NoError(t, p.Stop())
 }
 
 func TestStopWaitsForNobody(t *testing.T) {

@@ -20,6 +20,9 @@ func spawn(cmd *exec.Cmd, a account) (*child, error) {
 	if a.switched {
 		cmd.SysProcAttr.Credential = &syscall.Credential{Uid: a.uid, Gid: a.gid}
 	}
+	if a.mapped {
+		mapToNobody(cmd.SysProcAttr)
+	}
 	stopWithParent(cmd.SysProcAttr)
 	c := &child{cmd: cmd, exited: make(chan struct{})}
 	started := make(chan error)

@@ -82,7 +82,7 @@ func (l *lane) take() []entry {
 // send appends a batch, again and again if need be, until each entry has its answer.
 func (l *lane) send(batch []entry) {
 	for wait := newBackoff(); ; {
-		if batch = waitedFor(batch); len(batch) == 0 {
+		if batch = l.waitedFor(batch); len(batch) == 0 {
 			return
 		}
 		refused, err := l.produce(batch)
@@ -95,6 +95,9 @@ func (l *lane) send(batch []entry) {
 			settleAll(batch, ErrClosed)
 			return
 		case Retryable(err):
+			for i := range batch {
+				batch[i].call.tried(err)
+			}
 			if !wait.sleep(l.writer.ctx, l.writer.ctx) {
 				settleAll(batch, ErrClosed)
 				return
@@ -164,13 +167,13 @@ func causedByOne(err error) bool {
 }
 
 // waitedFor drops the entries whose caller has gone.
-func waitedFor(batch []entry) []entry {
+func (l *lane) waitedFor(batch []entry) []entry {
 	for i := range batch {
 		if batch[i].call.ctx.Err() != nil {
 			kept := append(batch[:0:0], batch[:i]...)
 			for _, e := range batch[i:] {
 				if err := e.call.ctx.Err(); err != nil {
-					e.settle(err)
+					e.settle(l.writer.because(err, e.call.lastError()))
 				} else {
 					kept = append(kept, e)
 				}

@@ -45,7 +45,7 @@ const AnyPartition int32 = -1
 const (
 	MaxMessageBytes    = 16<<20 - batchOverhead
 	maxDeadLetterBytes = 17<<20 - batchOverhead // a dead letter keeps the whole record and adds headers
-	batchOverhead      = 1 << 10                // of a Kafka batch with one record in it, amply
+	batchOverhead      = 32 << 10               // of a Kafka batch, and what doesn't compress grows a little in Snappy's frames
 	recordOverhead     = 32                     // of a record in a batch: lengths, deltas
 	headerOverhead     = 10
 )

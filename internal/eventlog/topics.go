@@ -1,6 +1,7 @@
 package eventlog
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -53,14 +54,17 @@ func Ensure(ctx context.Context, cfg Config) error {
 	client := cfg.client(ackTimeout)
 	defer closeClient(client)
 	var gone absence
+	var last error
 	for wait := newBackoff(); ; {
 		err := ensure(ctx, client, cfg)
 		if err == nil {
 			return nil
 		}
-		err = gone.explain(ctx, client, cfg.Topic, err)
+		if err = gone.explain(ctx, client, cfg.Topic, err); ctx.Err() == nil {
+			last = err // which says more than that the time is over
+		}
 		if !Retryable(err) || !wait.sleep(ctx, ctx) {
-			return fmt.Errorf("making the topics at %v: %w", cfg.Brokers, err)
+			return fmt.Errorf("making the topics at %v: %w", cfg.Brokers, cmp.Or(last, err))
 		}
 	}
 }

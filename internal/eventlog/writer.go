@@ -90,8 +90,16 @@ func (w *Writer) Write(ctx context.Context, messages ...Message) []error {
 	case <-c.done:
 		return c.errs
 	case <-ctx.Done():
-		return c.abandon(fmt.Errorf("topic %s: %w", w.topic, ctx.Err()))
+		return c.abandon(w.because(ctx.Err(), c.lastError()))
 	}
+}
+
+// because says why waiting was in vain, where that is known.
+func (w *Writer) because(end, last error) error {
+	if last == nil {
+		return fmt.Errorf("topic %s: %w", w.topic, end)
+	}
+	return fmt.Errorf("topic %s: %w; the last attempt: %w", w.topic, end, last)
 }
 
 // Partitions is the topic's number of partitions: asked once, since partitions are chosen once. It tries again until
@@ -100,6 +108,7 @@ func (w *Writer) Partitions(ctx context.Context) (int, error) {
 	w.mu.Lock()
 	n := w.partitions
 	w.mu.Unlock()
+	var last error
 	for wait := newBackoff(); n == 0; {
 		var err error
 		if n, err = countPartitions(ctx, w.client, w.topic); err == nil {
@@ -108,12 +117,13 @@ func (w *Writer) Partitions(ctx context.Context) (int, error) {
 			w.mu.Unlock()
 			break
 		}
-		err = w.gone.explain(ctx, w.client, w.topic, err)
-		if ctx.Err() != nil || !Retryable(err) {
-			return 0, fmt.Errorf("topic %s: %w", w.topic, err)
+		if err = w.gone.explain(ctx, w.client, w.topic, err); ctx.Err() == nil {
+			if last = err; !Retryable(err) {
+				return 0, fmt.Errorf("topic %s: %w", w.topic, err)
+			}
 		}
 		if !wait.sleep(ctx, w.ctx) {
-			return 0, fmt.Errorf("topic %s: %w (last: %w)", w.topic, ended(ctx), err)
+			return 0, w.because(ended(ctx), last)
 		}
 	}
 	return n, nil
@@ -157,6 +167,19 @@ type call struct {
 	settled   []bool
 	open      int
 	abandoned bool
+	last      error // of an attempt that is tried again
+}
+
+func (c *call) tried(err error) {
+	c.mu.Lock()
+	c.last = err
+	c.mu.Unlock()
+}
+
+func (c *call) lastError() error {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	return c.last
 }
 
 // entry is one message on its way.

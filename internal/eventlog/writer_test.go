@@ -235,13 +235,18 @@ func TestWriteEndsWithItsContext(t *testing.T) {
 	_, err := w.Partitions(deadline(t))
 	require.NoError(t, err)
 	ctx, cancel := context.WithCancel(t.Context())
+	attempts := 0
 	broker.ControlKey(0, func(request kmsg.Request) (kmsg.Response, error, bool) {
 		broker.KeepControl()
-		cancel()
+		if attempts++; attempts == 2 {
+			cancel()
+		}
 		return refusal(request, kafka.NotEnoughReplicas), nil, true
 	})
 	for _, err := range w.Write(ctx, numbered(0, 3)...) {
 		require.ErrorIs(t, err, context.Canceled)
+		require.ErrorIs(t, err, kafka.NotEnoughReplicas, "why it waited")
+		require.False(t, Retryable(err))
 	}
 }
 

@@ -24,7 +24,7 @@ var ErrSchema = errors.New("database schema")
 func Migrate(ctx context.Context, url string) error {
 	cfg, err := pgx.ParseConfig(url)
 	if err != nil {
-		return fmt.Errorf("Postgres URL: %w", err)
+		return fmt.Errorf("the Postgres URL: %w", err)
 	}
 	db := stdlib.OpenDB(*cfg)
 	defer db.Close()

@@ -20,7 +20,7 @@ const (
 func Open(ctx context.Context, url, applicationName string) (*pgxpool.Pool, error) {
 	cfg, err := pgxpool.ParseConfig(url)
 	if err != nil {
-		return nil, fmt.Errorf("Postgres URL: %w", err) // pgx leaves the password out
+		return nil, fmt.Errorf("the Postgres URL: %w", err) // pgx leaves the password out
 	}
 	c := cfg.ConnConfig
 	c.ConnectTimeout = connectTimeout

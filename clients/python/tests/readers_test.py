@@ -217,6 +217,16 @@ def test_pyarrow_ledger(goldens):
     assert pa.parquet.read_table(goldens / "ledger" / "part-2.parquet").num_rows == 0
 
 
+def test_large_ledger(goldens):
+    import duckdb
+
+    file = goldens / "large.parquet"
+    compression = pa.parquet.read_metadata(file).row_group(0).column(0).compression
+    assert compression == "ZSTD"
+    query = f"select count(*), count(distinct turn_id), sum(len(components)), count(reward) from '{file}'"
+    assert duckdb.sql(query).fetchall() == [(20_000, 20_000, 20_000, 0)]
+
+
 def test_polars_ledger(goldens):
     import polars as pl
 

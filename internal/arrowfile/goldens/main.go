@@ -25,7 +25,7 @@ func main() {
 	}
 }
 
-// write makes FOLDER/shard-*.arrow, FOLDER/ledger/*.parquet and FOLDER/columns.json.
+// write makes FOLDER/shard-*.arrow, FOLDER/ledger/*.parquet, FOLDER/large.parquet and FOLDER/columns.json.
 func write(folder string) error {
 	if err := os.MkdirAll(filepath.Join(folder, "ledger"), 0o755); err != nil {
 		return err
@@ -58,6 +58,17 @@ func write(folder string) error {
 		if err := os.WriteFile(filepath.Join(folder, "ledger", fmt.Sprintf("part-%d.parquet", i)), file, 0o644); err != nil {
 			return err
 		}
+	}
+	large := make([]ledger.Row, 20_000) // enough for zstd
+	for i := range large {
+		large[i] = ledger.Row{Kind: ledger.Turn, TurnID: fmt.Sprintf("turn-%d", i), Disposition: ledger.Censored, Components: []ledger.Component{{Name: "thumb"}}}
+	}
+	file, err := arrowfile.WriteLedger(large)
+	if err != nil {
+		return err
+	}
+	if err := os.WriteFile(filepath.Join(folder, "large.parquet"), file, 0o644); err != nil {
+		return err
 	}
 	columns, err := json.MarshalIndent(map[string]any{"shard": sample.Columns, "ledger": ledger.Columns}, "", "  ")
 	if err != nil {

@@ -121,7 +121,7 @@ func (s *running) makeTemplate(ctx context.Context) error {
 		if err != nil {
 			return err
 		}
-		fmt.Fprintf(sum, "%s %d ", name, len(content))
+		sum.Write(fmt.Appendf(nil, "%s %d ", name, len(content)))
 		sum.Write(content)
 	}
 	s.template = "millrace_template_" + hex.EncodeToString(sum.Sum(nil)[:8])

@@ -39,6 +39,8 @@ type Card struct {
 	Amendments    int               `json:"amendments"`
 	Samples       int               `json:"samples"`
 	Written       []string          `json:"written,omitempty"`
+
+	Command string `json:"-"` // that made the report, for the line that says how to ask on
 }
 
 // Files are how many were read, and how many turned away whole.

@@ -123,7 +123,7 @@ func (e *Explanation) Write(w io.Writer) error {
 	}
 	took := "it has no end"
 	if e.Seconds != nil {
-		took = number(float64(int(*e.Seconds*10+.5))/10) + " s"
+		took = "took " + time.Duration(*e.Seconds*float64(time.Second)).Round(time.Second).String()
 	}
 	out.line("  began     %s, %s, by %s", e.StartedAt.Format(time.RFC3339), took, e.PolicyVersion)
 	outcome := e.Outcome
@@ -135,21 +135,25 @@ func (e *Explanation) Write(w io.Writer) error {
 		out.line("  settled   together with %s: a question and what answered it", plural(float64(e.Chain-1), "other turn"))
 	}
 	reason := dispositionWords[ledger.Disposition(e.Disposition)]
-	if e.Reason != "" {
+	if e.Reason != "" && e.Disposition != string(ledger.NoTokens) {
 		reason += ": " + e.Reason
 	}
 	out.line("  ends as   %s (%s)", e.Disposition, reason)
 	out.line("")
 	out.line("seen")
+	var zero []string
 	table := tabwriter.NewWriter(out, 0, 0, 2, ' ', 0)
 	for _, s := range e.Signals {
-		fmt.Fprintf(table, "  %s\t%s\t%s\n", s.Name, number(s.Value), s.Doc)
+		if s.Value == 0 {
+			zero = append(zero, s.Name)
+			continue
+		}
+		_, _ = fmt.Fprintf(table, "  %s\t%s\t%s\n", s.Name, number(s.Value), s.Doc) // the printer keeps the error
 	}
-	_ = table.Flush() // the printer keeps the error
-	if len(e.NotObserved) > 0 {
-		out.line("not observed (null, never 0)")
-		out.line("  %s", strings.Join(e.NotObserved, ", "))
-	}
+	_ = table.Flush()
+	out.wrapped("  and 0: ", zero, ", ")
+	out.line("not observed (null, which is not 0)")
+	out.wrapped("  ", e.NotObserved, ", ")
 	for _, c := range e.Malformed {
 		out.line("malformed  %s in step %d: %s", c.Tool, c.Step, c.Class)
 	}
@@ -164,20 +168,24 @@ func (e *Explanation) writeReward(out *printer) {
 	} else {
 		out.line("reward %s under %s, the sum of", signed(*e.Reward), e.Spec)
 	}
+	var null []string
 	for _, c := range e.Components {
-		value := " null"
-		if c.Value != nil {
-			value = signed(*c.Value)
+		if c.Value == nil {
+			null = append(null, c.Name)
+			continue
 		}
-		text := fmt.Sprintf("  %s  %s", value, c.Name)
+		text := fmt.Sprintf("  %5s  %s", signed(*c.Value), c.Name)
 		if c.Why != "" {
 			text += ": " + c.Why
 		}
 		out.line("%s", text)
 		out.line("           = %s", c.Formula)
 		if c.With != "" {
-			out.line("           with %s", c.With)
+			out.wrapped("           with ", strings.Split(c.With, ", "), ", ")
 		}
+	}
+	if len(null) > 0 {
+		out.line("   null  %s: not observed, or replaced by a block above", strings.Join(null, ", "))
 	}
 	if e.Reward != nil {
 		out.line("clipped to %g … %g; advantage %s against baseline %s", e.clip[0], e.clip[1], signed(*e.Advantage), e.Baseline)

@@ -83,7 +83,7 @@ func Score(c Config) (*Scored, error) {
 		add(s.record(located, e))
 	}
 	add(engine.Record{
-		Time:    micros(last) + (maxTurn + max(lateness, spec.SettleAfter)).Microseconds() + lateness.Microseconds(),
+		Time:    micros(last) + (max(maxTurn, spec.SettleAfter) + lateness).Microseconds(),
 		Control: &event.ControlRecord{Id: "end", Body: &event.ControlRecord_Tick{Tick: &event.Tick{}}},
 	})
 	for _, r := range records {

@@ -7,7 +7,7 @@ import (
 	"maps"
 	"slices"
 	"strings"
-	"text/tabwriter"
+	"unicode/utf8"
 
 	"millrace/distill/account"
 	"millrace/schemas/ledger"
@@ -20,6 +20,9 @@ const maxListed = 20
 func (c *Card) Write(w io.Writer) error {
 	out := &printer{w: w}
 	head := fmt.Sprintf("%s: %s · %s", c.Format, plural(float64(c.Sessions), "session"), plural(float64(c.Turns), "turn"))
+	if c.Turns == 0 {
+		head = "no turn was understood in " + plural(float64(c.Files.Read), "file")
+	}
 	if n := c.Files.NotUnderstood; n > 0 {
 		head += fmt.Sprintf(" · %s not understood (listed below)", plural(float64(n), "file"))
 	}
@@ -51,7 +54,7 @@ func (c *Card) writeScores(out *printer) {
 			parts = append(parts, fmt.Sprintf("%s %s (%s)", d, number(float64(n)), dispositionWords[d]))
 		}
 	}
-	out.line("%s", strings.Join(parts, " · "))
+	out.wrapped("", parts, " · ")
 	if c.Reward.Turns == 0 {
 		out.line("no turn has a reward")
 	} else {
@@ -60,7 +63,7 @@ func (c *Card) writeScores(out *printer) {
 		for _, x := range c.Reward.Components {
 			parts = append(parts, fmt.Sprintf("%s %s (%d)", x.Name, signed(x.Mean), x.Turns))
 		}
-		out.line("  mean where observed (turns): %s", strings.Join(parts, " · "))
+		out.wrapped("  mean where observed (turns): ", parts, " · ")
 	}
 	c.writeCalls(out)
 	for i, x := range c.Worst {
@@ -71,7 +74,7 @@ func (c *Card) writeScores(out *printer) {
 		out.line("%s %s  %s  %s: %s", label, signed(x.Reward), x.Turn, x.Component, x.Why)
 	}
 	if len(c.Worst) > 0 {
-		out.line("why?    millrace score --turn '%s'", c.Worst[0].Turn)
+		out.line("why?    %s --turn '%s'", c.Command, c.Worst[0].Turn)
 	}
 	if c.Amendments > 0 {
 		out.line("late    %s came after their turn had settled: amendments in the ledger", plural(float64(c.Amendments), "observation"))
@@ -102,19 +105,43 @@ func (c *Card) writeCalls(out *printer) {
 	if len(c.Tools) == 0 {
 		return
 	}
-	out.line("tools")
-	table := tabwriter.NewWriter(out, 0, 0, 2, ' ', tabwriter.AlignRight)
-	fmt.Fprintln(table, "calls\tshare\tfailed\trejected\t~tokens written\t~tokens returned\t tool\t")
-	var calls, failed, rejected int
-	var written, returned int64
+	width := len("all")
 	for _, t := range c.Tools {
-		fmt.Fprintf(table, "%d\t%.0f%%\t%s\t%s\t%s\t%s\t %s\t\n", t.Calls, 100*t.Share, orDash(t.Failed), orDash(t.Rejected), tokens(t.ArgumentBytes), tokens(t.OutputBytes), t.Tool)
-		calls, failed, rejected = calls+t.Calls, failed+t.Failed, rejected+t.Rejected
-		written, returned = written+t.ArgumentBytes, returned+t.OutputBytes
+		width = max(width, min(utf8.RuneCountInString(t.Tool), maxToolName))
 	}
-	fmt.Fprintf(table, "%d\t\t%s\t%s\t%s\t%s\t all\t\n", calls, orDash(failed), orDash(rejected), tokens(written), tokens(returned))
-	_ = table.Flush() // the printer keeps the error
-	out.line("  (transcripts don't count tokens by tool: ~ is bytes / 4)")
+	row := func(name string, cells ...string) {
+		text := fmt.Sprintf("  %-*s", width, shorten(name, maxToolName))
+		for i, cell := range cells {
+			text += fmt.Sprintf("  %*s", len(toolColumns[i]), cell)
+		}
+		out.line("%s", text)
+	}
+	out.line("")
+	row("tool", toolColumns...)
+	var all Tool
+	for _, t := range c.Tools {
+		row(t.Tool, fmt.Sprint(t.Calls), fmt.Sprintf("%.0f%%", 100*t.Share), orDash(t.Failed), orDash(t.Rejected), tokens(t.ArgumentBytes), tokens(t.OutputBytes))
+		all.Calls, all.Failed, all.Rejected = all.Calls+t.Calls, all.Failed+t.Failed, all.Rejected+t.Rejected
+		all.ArgumentBytes, all.OutputBytes = all.ArgumentBytes+t.ArgumentBytes, all.OutputBytes+t.OutputBytes
+	}
+	row("all", fmt.Sprint(all.Calls), "100%", orDash(all.Failed), orDash(all.Rejected), tokens(all.ArgumentBytes), tokens(all.OutputBytes))
+	out.line("  ~tokens are bytes / 4: transcripts don't count them by tool")
+	out.line("")
+}
+
+// toolColumns are as wide as their titles.
+var toolColumns = []string{"calls", "share", "failed", "rejected", "~tokens written", "~tokens returned"}
+
+const maxToolName = 36
+
+// shorten cuts the middle out of a name: both its ends tell something.
+func shorten(name string, width int) string {
+	runes := []rune(name)
+	if len(runes) <= width {
+		return name
+	}
+	half := (width - 1) / 2
+	return string(runes[:half]) + "…" + string(runes[len(runes)-(width-1-half):])
 }
 
 func orDash(n int) string {
@@ -139,7 +166,7 @@ func (c *Card) writeProblems(out *printer) {
 			out.line("  … and %s more; all of them: -o json", number(float64(n-maxListed)))
 		}
 	}
-	list("not understood:", len(c.NotUnderstood), func(i int) string {
+	list("what was not understood:", len(c.NotUnderstood), func(i int) string {
 		p := c.NotUnderstood[i]
 		if p.Lines == 1 {
 			return p.String()
@@ -147,6 +174,25 @@ func (c *Card) writeProblems(out *printer) {
 		return fmt.Sprintf("%s (%s)", p, plural(float64(p.Lines), "line"))
 	})
 	list("events that the schema refuses:", len(c.Rejected), func(i int) string { return c.Rejected[i].String() })
+}
+
+// width is how long a line of the report may become before it is broken.
+const width = 110
+
+// wrapped writes parts after a head, broken between parts and then indented.
+func (p *printer) wrapped(head string, parts []string, between string) {
+	text, begun := head, false
+	for _, part := range parts {
+		if begun && utf8.RuneCountInString(text+between+part) > width {
+			p.line("%s", text+strings.TrimRight(between, " "))
+			text, begun = strings.Repeat(" ", max(2, len(head)-len(strings.TrimLeft(head, " "))+2)), false
+		}
+		if begun {
+			text += between
+		}
+		text, begun = text+part, true
+	}
+	p.line("%s", text)
 }
 
 // printer writes lines and keeps the first error.

@@ -22,6 +22,8 @@ type scoredTurn struct {
 	tools *signal.ToolSchemas
 	file  string // where it begins
 	line  int
+	// The last turn of the chain in which a question settled; nil if it is alone, or the last itself.
+	answer *scoredTurn
 }
 
 // turns joins the rows with the events that they came from, in the order in which the turns began.
@@ -68,7 +70,19 @@ func (s *Scored) turns() ([]*scoredTurn, error) {
 		return cmp.Or(a.row.StartedAt.Compare(b.row.StartedAt), cmp.Compare(a.row.FirstOffset, b.row.FirstOffset))
 	})
 	nameTurns(all)
+	linkAnswers(all)
 	return all, nil
+}
+
+// linkAnswers finds what came of questions: the turns of a session that settled together are a chain.
+func linkAnswers(turns []*scoredTurn) {
+	for i, t := range turns {
+		for _, next := range turns[i+1:] {
+			if t.row.Chain > 1 && next.row.SessionID == t.row.SessionID && next.row.Chain == t.row.Chain && next.row.SettledAt.Equal(t.row.SettledAt) {
+				t.answer = next
+			}
+		}
+	}
 }
 
 // nameTurns calls a turn by the shortest beginning of its session's id that no other session shares, and its number in

@@ -46,10 +46,18 @@ func why(spec *rewardspec.Spec, t *scoredTurn, component string) string {
 		}
 		return text
 	case rewardspec.DeferralBlock:
-		if a := row.Signal("stalling.answered"); a.Known && a.Number == 0 {
+		questions := plural(row.Signal("stalling.questions").Number, "question")
+		switch a := row.Signal("stalling.answered"); {
+		case a.Known && a.Number == 0:
 			return "it asked instead of editing, and nobody answered"
+		case t.answer != nil:
+			outcome := "which has no reward"
+			if t.answer.row.Reward.Known {
+				outcome = "which came to " + signed(t.answer.row.Reward.Number)
+			}
+			return fmt.Sprintf("%s instead of an edit, and then %s, %s", questions, t.answer.name, outcome)
 		}
-		return "it asked the user " + plural(row.Signal("stalling.questions").Number, "question")
+		return "it asked the user " + questions
 	case rewardspec.UnaskedEditBlock:
 		return "its edit wasn't asked for, or too small to count"
 	case rewardspec.InvalidToolCallBlock:
@@ -80,7 +88,7 @@ func why(spec *rewardspec.Spec, t *scoredTurn, component string) string {
 		case c.Value.Reads("tools.serial_could_be_parallel"):
 			return plural(row.Signal("tools.serial_could_be_parallel").Number, "look-up") + " that could have been made beside another"
 		case c.Value.Reads("effort.wall_s"):
-			return fmt.Sprintf("it took %s s", number(row.Signal("effort.wall_s").Number))
+			return fmt.Sprintf("it took %.0f s", row.Signal("effort.wall_s").Number)
 		}
 	}
 	return ""
@@ -97,9 +105,9 @@ func formula(spec *rewardspec.Spec, component string) string {
 	case rewardspec.UndeliveredBlock:
 		return fmt.Sprintf("%g * intent.p_edit, because nothing was delivered; it stands in for retention", spec.Undelivered.Value)
 	case rewardspec.DeferralBlock:
-		return fmt.Sprintf("answered: the reward of the turn that answered %+g for each question; unanswered: %g * intent.p_edit", spec.Deferral.PerQuestion, spec.Deferral.Unanswered)
+		return fmt.Sprintf("the reward of the turn that answered, and %g for each question up to it; unanswered: %g * intent.p_edit", spec.Deferral.PerQuestion, spec.Deferral.Unanswered)
 	case rewardspec.UnaskedEditBlock:
-		return fmt.Sprintf("−(what retention gave) * (1 − intent.p_edit); tiny edits earn nothing, disliked ones %g * intent.p_edit", spec.UnaskedEdit.TinyDisliked)
+		return fmt.Sprintf("-(what retention gave) * (1 - intent.p_edit); tiny edits earn nothing, disliked ones %g * intent.p_edit", spec.UnaskedEdit.TinyDisliked)
 	case rewardspec.InvalidToolCallBlock:
 		return fmt.Sprintf("-(1 - %g ^ tools.invalid)", spec.InvalidToolCall.Decay)
 	case rewardspec.EffortBlock:
@@ -155,4 +163,9 @@ func number(x float64) string {
 }
 
 // signed is a reward or a part of one.
-func signed(x float64) string { return fmt.Sprintf("%+.2f", x) }
+func signed(x float64) string {
+	if text := fmt.Sprintf("%+.2f", x); text != "+0.00" && text != "-0.00" {
+		return text
+	}
+	return "0.00"
+}

@@ -1,0 +1,115 @@
+package main
+
+import (
+	"context"
+	"fmt"
+	"io"
+
+	"millrace/checkpoint"
+	"millrace/checkpoint/release"
+)
+
+// ReleaseCommand is the live pointer.
+type ReleaseCommand struct {
+	Remote   `embed:""`
+	Status   ReleaseStatus   `cmd:"" help:"What is live, what is in test, what comes next."`
+	Init     ReleaseInit     `cmd:"" help:"Name the checkpoint that serves now, once, at the beginning."`
+	Promote  ReleasePromote  `cmd:"" help:"Make a held candidate live by your own decision."`
+	Rollback ReleaseRollback `cmd:"" help:"Make the former checkpoint live again, at once."`
+	History  ReleaseHistory  `cmd:"" help:"Every move of the live pointer: what served when, who moved it, why."`
+}
+
+type ReleaseStatus struct{}
+
+// Run reports.
+func (*ReleaseStatus) Run(ctx context.Context, out *Output, at *ReleaseCommand) error {
+	var s checkpoint.Status
+	if err := at.call(ctx, "GET", "/v1/release", nil, &s); err != nil {
+		return err
+	}
+	return report(out, s, func(w io.Writer) error {
+		if s.Live == nil {
+			fmt.Fprintln(w, release.ErrNoLive)
+		} else {
+			fmt.Fprintf(w, "live       %s since %s (%s)\n", s.Live.Version, minute(s.Live.At), published(s.Live))
+		}
+		if s.Cut != nil {
+			fmt.Fprintf(w, "last cut   %s %s %s\n", s.Cut.ID, s.Cut.State, s.Cut.Reason)
+		}
+		if c := s.Candidate; c != nil {
+			fmt.Fprintf(w, "candidate  %s %s %s\n", c.ID, c.State, c.Reason)
+			if e := s.Experiment; e != nil && c.State.Open() {
+				fmt.Fprintf(w, "test       %s against %s, %s to %s\n", e.Candidate, e.Control, minute(e.StartsAt), minute(e.EndsAt))
+			}
+		}
+		if s.NextCut != nil {
+			fmt.Fprintf(w, "next cut   %s\n", minute(*s.NextCut))
+		}
+		return nil
+	})
+}
+
+func published(r *release.Release) string {
+	if r.Published {
+		return "published"
+	}
+	return "not yet published"
+}
+
+type ReleaseInit struct {
+	Version string `arg:"" help:"The policy version, as the engine reports it."`
+}
+
+// Run names.
+func (c *ReleaseInit) Run(ctx context.Context, out *Output, at *ReleaseCommand) error {
+	return at.move(ctx, out, checkpoint.Move{Action: release.ActionInit, Version: c.Version})
+}
+
+type ReleasePromote struct {
+	Candidate string `arg:"" help:"The held candidate, as in cand-1."`
+	Why       string `required:"" help:"The reason, for the record."`
+}
+
+// Run promotes.
+func (c *ReleasePromote) Run(ctx context.Context, out *Output, at *ReleaseCommand) error {
+	return at.move(ctx, out, checkpoint.Move{Action: release.ActionPromote, Candidate: c.Candidate, Why: c.Why})
+}
+
+type ReleaseRollback struct {
+	Why string `required:"" help:"The reason, for the record."`
+}
+
+// Run rolls back.
+func (c *ReleaseRollback) Run(ctx context.Context, out *Output, at *ReleaseCommand) error {
+	return at.move(ctx, out, checkpoint.Move{Action: release.ActionRollback, Why: c.Why})
+}
+
+func (c *ReleaseCommand) move(ctx context.Context, out *Output, m checkpoint.Move) error {
+	var live release.Release
+	if err := c.call(ctx, "POST", "/v1/release", m, &live); err != nil {
+		return err
+	}
+	return report(out, live, func(w io.Writer) error {
+		_, err := fmt.Fprintf(w, "live is %s; it is published within seconds: millrace release status\n", live.Version)
+		return err
+	})
+}
+
+type ReleaseHistory struct{}
+
+// Run lists.
+func (*ReleaseHistory) Run(ctx context.Context, out *Output, at *ReleaseCommand) error {
+	var answer struct {
+		Releases []release.Release `json:"releases"`
+	}
+	if err := at.call(ctx, "GET", "/v1/release/history", nil, &answer); err != nil {
+		return err
+	}
+	return report(out, answer.Releases, func(w io.Writer) error {
+		return table(w, func(line func(...any)) {
+			for _, r := range answer.Releases {
+				line(r.Seq, minute(r.At), r.Action, r.Version, r.Who, r.Why, published(&r))
+			}
+		})
+	})
+}

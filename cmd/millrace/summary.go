@@ -1,0 +1,311 @@
+package main
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"strings"
+	"time"
+
+	"millrace/checkpoint/candidate"
+	"millrace/checkpoint/cut"
+	"millrace/checkpoint/experiment"
+	"millrace/checkpoint/gate"
+	"millrace/checkpoint/release"
+	"millrace/internal/arrowfile"
+)
+
+// summary is what a demo ends with: the facts, and whether every law held.
+type summary struct {
+	Balanced  bool     `json:"balanced"`
+	Sessions  int64    `json:"sessions"`
+	Records   int64    `json:"records"`
+	Turns     int64    `json:"turns"`
+	Settled   int64    `json:"settled"`
+	Open      int64    `json:"open"`
+	Shards    int64    `json:"shards"`
+	Rows      int64    `json:"rows"`
+	Cut       string   `json:"cut"`
+	Candidate string   `json:"candidate"`
+	Verdict   string   `json:"verdict"`
+	Live      string   `json:"live"`
+	Seed      uint64   `json:"seed"`
+	Seconds   float64  `json:"seconds"`
+	Broken    []string `json:"broken_laws,omitempty"`
+	sentences []string
+}
+
+// show writes the state of the cycle on the screen.
+func (d *demo) show(ctx context.Context, now time.Time) error {
+	if now.Minute()%5 != 0 && !d.screen.terminal {
+		return nil
+	}
+	b, _, err := readAccount(ctx, d.pool, d.cfg.Topic)
+	if err != nil {
+		return err
+	}
+	stats := d.driver.Stats()
+	lines := []string{
+		fmt.Sprintf("log time %s   sessions %s   events %s", clockOf(now.Sub(d.start)), thousands(stats.Assigned), thousands(stats.Accepted)),
+		fmt.Sprintf("turns %s = %s settled + %s open   records %s   %s", thousands(b.Opened), thousands(b.SettledTurns()), thousands(b.OpenTurns()), thousands(b.Read), balancedWord(b.Check())),
+	}
+	story, err := d.story(ctx)
+	if err != nil {
+		return err
+	}
+	for _, line := range story {
+		d.screen.milestone(line)
+	}
+	d.screen.show(append(lines, story...)...)
+	return nil
+}
+
+// story is the cycle so far, a line for each thing that happened.
+func (d *demo) story(ctx context.Context) ([]string, error) {
+	var lines []string
+	cuts, err := cut.List(ctx, d.pool)
+	if err != nil || len(cuts) == 0 {
+		return []string{"warm-up: traffic on the base alone"}, err
+	}
+	c := cuts[0]
+	line := fmt.Sprintf("%s %s", c.ID, c.State)
+	if c.State == cut.Packed {
+		line = fmt.Sprintf("%s packed: %s rows of %s, %s tokens, from %s users", c.ID, thousands(c.Taken), c.Base, thousands(c.Tokens), thousands(c.Units))
+	}
+	lines = append(lines, line)
+	cand, err := candidate.OfCut(ctx, d.pool, c.ID)
+	if errors.Is(err, candidate.ErrNotFound) {
+		return lines, nil
+	}
+	if err != nil {
+		return nil, err
+	}
+	if cand.Submission != nil {
+		line := fmt.Sprintf("%s submitted: trained on %s rows", cand.ID, thousands(cand.Submission.RowsTrained))
+		if loss, kl := cand.Submission.Loss, cand.Submission.KL; loss != nil && kl != nil {
+			line += fmt.Sprintf(", loss %.4f, kl %.4f", *loss, *kl)
+		}
+		lines = append(lines, line)
+	}
+	lines = append(lines, fmt.Sprintf("%s %s", cand.ID, cand.State))
+	return lines, nil
+}
+
+func clockOf(d time.Duration) string {
+	return fmt.Sprintf("%02d:%02d", int(d.Hours()), int(d.Minutes())%60)
+}
+
+func balancedWord(err error) string {
+	if err != nil {
+		return "NOT BALANCED: " + err.Error()
+	}
+	return "balanced"
+}
+
+func thousands(n int64) string {
+	s := fmt.Sprint(n)
+	for i := len(s) - 3; i > 0; i -= 3 {
+		s = s[:i] + "," + s[i:]
+	}
+	return s
+}
+
+// finish checks every law on what the demo made, and prints the summary. It fails if one was broken.
+func (d *demo) finish(ctx context.Context, took time.Duration, seed uint64) error {
+	s, err := d.summarise(ctx)
+	if err != nil {
+		return err
+	}
+	s.Seconds, s.Seed = took.Round(time.Millisecond).Seconds(), seed
+	if d.out.JSON {
+		if err := d.out.Object(s); err != nil {
+			return err
+		}
+	} else {
+		d.print(s)
+	}
+	if len(s.Broken) > 0 {
+		return fmt.Errorf("a law was broken: %s", strings.Join(s.Broken, "; "))
+	}
+	return nil
+}
+
+func (d *demo) print(s *summary) {
+	d.out.Print("sessions %s  turns %s = %s settled + %s open   %s", thousands(s.Sessions), thousands(s.Turns), thousands(s.Settled), thousands(s.Open), map[bool]string{true: "balanced", false: "NOT BALANCED"}[s.Balanced])
+	d.out.Print("records %s   shards %s with %s rows", thousands(s.Records), thousands(s.Shards), thousands(s.Rows))
+	for _, line := range s.sentences {
+		d.out.Print("%s", line)
+	}
+	if s.Verdict == string(gate.Ship) {
+		d.out.Print("SHIP → live = %s      next: millrace gate explain %s", s.Live, s.Candidate)
+	} else {
+		d.out.Print("%s: live stays %s      next: millrace gate explain %s", s.Verdict, s.Live, s.Candidate)
+	}
+	d.out.Print("a cycle of five hours in %.0f s (seed %d)", s.Seconds, s.Seed)
+}
+
+// summarise reads the facts back from where they were stored, and holds each law against them.
+func (d *demo) summarise(ctx context.Context) (*summary, error) {
+	s := &summary{Sessions: d.driver.Stats().Assigned}
+	b, each, err := readAccount(ctx, d.pool, d.cfg.Topic)
+	if err != nil {
+		return nil, err
+	}
+	s.Balanced = true
+	for partition, one := range each {
+		if err := one.Check(); err != nil {
+			s.Balanced = false
+			s.Broken = append(s.Broken, fmt.Sprintf("no seam: partition %d: %v", partition, err))
+		}
+	}
+	s.Records, s.Turns, s.Settled, s.Open = b.Read, b.Opened, b.SettledTurns(), b.OpenTurns()
+	for _, law := range []func(context.Context, *summary) error{d.exactlyOnce, d.onPolicy, d.cutBalances, d.evidenceFrozen, d.published} {
+		if err := law(ctx, s); err != nil {
+			return nil, err
+		}
+	}
+	return s, nil
+}
+
+// exactlyOnce: every settled turn stands once in the ledger.
+func (d *demo) exactlyOnce(ctx context.Context, s *summary) error {
+	rows, err := d.pool.Query(ctx, `select key, sha256 from shard where kind = 'ledger'`)
+	if err != nil {
+		return err
+	}
+	type file struct{ key, digest string }
+	var files []file
+	for rows.Next() {
+		var f file
+		if err := rows.Scan(&f.key, &f.digest); err != nil {
+			return err
+		}
+		files = append(files, f)
+	}
+	if rows.Err() != nil {
+		return rows.Err()
+	}
+	turns := map[string]int{}
+	for _, f := range files {
+		body, err := d.store.Get(ctx, f.key)
+		if err != nil {
+			return err
+		}
+		if arrowfile.SHA256(body) != f.digest {
+			s.Broken = append(s.Broken, "exactly once: "+f.key+" is not what was committed")
+		}
+		ledgerRows, err := arrowfile.ReadLedger(body)
+		if err != nil {
+			return err
+		}
+		for i := range ledgerRows {
+			if ledgerRows[i].Kind == "turn" {
+				turns[ledgerRows[i].SessionID+"/"+ledgerRows[i].TurnID]++
+			}
+		}
+	}
+	for turn, n := range turns {
+		if n > 1 {
+			s.Broken = append(s.Broken, fmt.Sprintf("exactly once: turn %s stands %d times in the ledger", turn, n))
+		}
+	}
+	if int64(len(turns)) != s.Settled {
+		s.Broken = append(s.Broken, fmt.Sprintf("exactly once: %d turns settled, %d in the ledger", s.Settled, len(turns)))
+	}
+	return nil
+}
+
+// onPolicy: a shard holds one policy version, in every row.
+func (d *demo) onPolicy(ctx context.Context, s *summary) error {
+	rows, err := d.pool.Query(ctx, `select key, policy_version, rows from shard where kind = 'sample'`)
+	if err != nil {
+		return err
+	}
+	type file struct {
+		key, version string
+		rows         int64
+	}
+	var files []file
+	for rows.Next() {
+		var f file
+		if err := rows.Scan(&f.key, &f.version, &f.rows); err != nil {
+			return err
+		}
+		files = append(files, f)
+	}
+	if rows.Err() != nil {
+		return rows.Err()
+	}
+	for _, f := range files {
+		body, err := d.store.Get(ctx, f.key)
+		if err != nil {
+			return err
+		}
+		_, samples, err := arrowfile.ReadShard(body)
+		if err != nil {
+			return err
+		}
+		s.Shards++
+		s.Rows += f.rows
+		for i := range samples {
+			if samples[i].PolicyVersion != f.version {
+				s.Broken = append(s.Broken, fmt.Sprintf("on-policy: %s holds a row of %s", f.key, samples[i].PolicyVersion))
+			}
+		}
+	}
+	return nil
+}
+
+func (d *demo) cutBalances(ctx context.Context, s *summary) error {
+	cuts, err := cut.List(ctx, d.pool)
+	if err != nil || len(cuts) == 0 {
+		return err
+	}
+	s.Cut = cuts[0].ID
+	if err := cuts[0].Check(); err != nil {
+		s.Broken = append(s.Broken, "no seam: "+err.Error())
+	}
+	return nil
+}
+
+// evidenceFrozen: the verdict comes out again from its frozen evidence, to the bit.
+func (d *demo) evidenceFrozen(ctx context.Context, s *summary) error {
+	c, err := candidate.OfCut(ctx, d.pool, s.Cut)
+	if err != nil {
+		return err
+	}
+	s.Candidate = c.ID
+	frozen, err := experiment.VerdictOf(ctx, d.pool, c.ID)
+	if errors.Is(err, experiment.ErrNoVerdict) {
+		s.Verdict = string(c.State)
+		s.sentences = []string{c.Reason}
+		return nil
+	}
+	if err != nil {
+		return err
+	}
+	v, err := frozen.Record.Recompute()
+	if err != nil {
+		s.Broken = append(s.Broken, "evidence is frozen: "+err.Error())
+	}
+	s.Verdict = string(v.Decision)
+	s.sentences = append([]string{fmt.Sprintf("A/B %s | %s units", thousands(int64(v.Units.Control)), thousands(int64(v.Units.Candidate)))}, gate.Explain(v)...)
+	return nil
+}
+
+// published: the pointer in Postgres and the one in the object store agree.
+func (d *demo) published(ctx context.Context, s *summary) error {
+	live, err := release.Live(ctx, d.pool)
+	if err != nil {
+		return err
+	}
+	s.Live = live.Version
+	body, err := d.store.Get(ctx, "live.json")
+	if err != nil {
+		return fmt.Errorf("reading live.json: %w", err)
+	}
+	if !strings.Contains(string(body), `"`+live.Version+`"`) {
+		s.Broken = append(s.Broken, fmt.Sprintf("publication: Postgres says %s is live, live.json says %s", live.Version, body))
+	}
+	return nil
+}

@@ -1,0 +1,9 @@
+//go:build !linux
+
+package embedded
+
+import "syscall"
+
+func mapToNobody(*syscall.SysProcAttr) {}
+
+func canMap() bool { return false }
