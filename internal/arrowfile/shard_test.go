@@ -207,11 +207,11 @@ func TestReadShardSurvivesCorruption(t *testing.T) {
 	for _, compression := range compressions {
 		file, err := WriteShard(testMeta, sampleRows(4, 6), compression)
 		require.NoError(t, err)
-		for n := range len(file) {
+		for n := 0; n < len(file); n += 1 + random.IntN(60) {
 			_, _, err := ReadShard(file[:n])
 			require.Error(t, err, "cut at %d", n)
 		}
-		for range 3000 {
+		for range 1000 {
 			broken := bytes.Clone(file)
 			for range 1 + random.IntN(3) {
 				at := random.IntN(len(broken))
