@@ -14,8 +14,12 @@ func TestRates(t *testing.T) {
 	for _, kind := range Kinds {
 		t.Run(string(kind), func(t *testing.T) {
 			t.Parallel()
-			o := watch(t, Config{Seed: 7, Start: testStart, Assign: halves, Kind: kind})
-			require.InDelta(t, 20_000, len(o), 1000, "turns in a cycle")
+			units := 1500
+			if kind == Better {
+				units = 4000
+			}
+			o := watch(t, Config{Seed: 7, Start: testStart, Assign: halves, Kind: kind, Units: units})
+			require.InDelta(t, 5*float64(units), float64(len(o)), .06*5*float64(units), "turns in a cycle")
 			candidate, err := Candidate(kind)
 			require.NoError(t, err)
 			all := func(*turnFacts) bool { return true }
@@ -52,7 +56,7 @@ func TestRates(t *testing.T) {
 // of activity over units.
 func TestSpread(t *testing.T) {
 	t.Parallel()
-	o := watch(t, Config{Seed: 3, Start: testStart, Calm: true})
+	o := watch(t, Config{Seed: 3, Start: testStart, Calm: true, Units: 1500})
 	var n, sum, squares float64
 	turns := map[string]float64{}
 	for _, x := range o {
@@ -66,12 +70,12 @@ func TestSpread(t *testing.T) {
 	}
 	require.InDelta(t, .9, math.Sqrt(squares/n-sum/n*sum/n), .05, "standard deviation of log latency")
 
-	mean, variance := n/4000, 0.
+	mean, variance := n/1500, 0.
 	for _, x := range turns {
 		variance += (x - mean) * (x - mean)
 	}
-	variance += float64(4000-len(turns)) * mean * mean
-	variance /= 4000
+	variance += float64(1500-len(turns)) * mean * mean
+	variance /= 1500
 	// A gamma of shape 2 adds mean²/2 to the variance of the counts.
 	require.Greater(t, variance, mean+mean*mean/4)
 }

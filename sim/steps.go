@@ -43,16 +43,15 @@ func (s *session) run(at int64, id, file string, steps []step) run {
 	}
 	for i := range steps {
 		seconds := total * shares[i] / sum
-		begun := out.at
 		out.at += int64(seconds * float64(second))
-		s.generate(&out, begun, id, &steps[i], seconds, i+1)
+		s.generate(&out, id, &steps[i], seconds, i+1)
 		s.callTools(&out, id, &steps[i])
 	}
 	return out
 }
 
 // generate is one step of the policy.
-func (s *session) generate(out *run, begun int64, id string, st *step, seconds float64, number int) {
+func (s *session) generate(out *run, id string, st *step, seconds float64, number int) {
 	r := s.rng
 	fresh, prefix := 5+r.IntN(36), out.sequence
 	if number == 1 {

@@ -23,8 +23,20 @@ var Tools = []*event.ToolSchema{
 	{Name: "ask_user", Kind: event.ToolKind_QUESTION, JsonSchema: `{"type":"object","properties":{"question":{"type":"string"},"options":{"type":"array","items":{"type":"string"}}},"required":["question"],"additionalProperties":false}`},
 }
 
-// ToolSchemaDocument is what the gateway stores under ToolSchemaDigest; every turn names the digest.
-var ToolSchemaDocument, ToolSchemaDigest = event.ToolSchemaDocument(Tools)
+// ToolSchemaDocument is what the gateway stores of the tools, under ToolSchemaDigest.
+var ToolSchemaDocument = toolSchemas.document
+
+// ToolSchemaDigest is the SHA-256 of that document; every turn names it.
+var ToolSchemaDigest = toolSchemas.digest
+
+var toolSchemas = func() (s struct {
+	document []byte
+	digest   string
+},
+) {
+	s.document, s.digest = event.ToolSchemaDocument(Tools)
+	return s
+}()
 
 // tool is a place in Tools.
 type tool uint8

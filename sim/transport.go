@@ -6,7 +6,7 @@ import (
 
 // What the network does to an event, as shares of all events.
 const (
-	shareLost     = .0002 // never sent: a gap in the session's sequence
+	shareLost     = .0001 // never sent: a gap in the session's sequence
 	shareRepeated = .004  // sent a second time
 	shareLate     = .003  // minutes late: a laptop without a network
 	shareVeryLate = .0001 // more than two hours late
@@ -37,10 +37,7 @@ func (s *Sim) send(at int64, what occurrence) {
 		case p < shareLost+shareVeryLate:
 			delay = 2*hour + int64(float64(hour)*r.Float64())
 		case p < shareLost+shareVeryLate+shareLate:
-			delay = minute + int64(8*float64(minute)*r.ExpFloat64())
-			if delay > 100*minute {
-				delay = 100 * minute
-			}
+			delay = min(minute+int64(8*float64(minute)*r.ExpFloat64()), 100*minute)
 		case p < shareLost+shareVeryLate+shareLate+shareRepeated:
 			repeated = true
 		}

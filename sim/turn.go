@@ -57,6 +57,9 @@ func (s *session) turn(at int64) {
 
 	steps := s.planSteps(p)
 	run := s.run(at, id, file, steps)
+	if p.noTokens {
+		run.at += int64(float64(second) * (3 + 20*s.rng.Float64())) // that the client waited
+	}
 	ended := run.at + second/20
 
 	kept := s.edits(&run, id, p, ended)
@@ -233,7 +236,8 @@ func (s *session) failure(at int64, id string, p plan) {
 	if p.crashed {
 		report.Status, report.Detail, from = event.InfrastructureStatus_CRASH, "harness exited", ide
 	}
-	s.occur(at, from, id, &event.SessionEvent{Body: &event.SessionEvent_InfrastructureReported{InfrastructureReported: report}})
+	noticed := at + int64(float64(second)*(2+6*s.rng.Float64()))
+	s.occur(noticed, from, id, &event.SessionEvent{Body: &event.SessionEvent_InfrastructureReported{InfrastructureReported: report}})
 }
 
 // feedback is given now and then, mostly by those who are displeased.

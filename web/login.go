@@ -60,7 +60,7 @@ func (p *Page) login(w http.ResponseWriter, r *http.Request) {
 		render(w, http.StatusUnauthorized, "login.html", "This token is not known, or may not read.")
 		return
 	}
-	http.SetCookie(w, &http.Cookie{
+	http.SetCookie(w, &http.Cookie{ //nolint:gosec // Secure wherever there is TLS; on the loopback there is none
 		Name: cookieName, Value: p.logins.add(time.Now()), Path: "/", MaxAge: int(loginLasts.Seconds()),
 		HttpOnly: true, SameSite: http.SameSiteStrictMode, Secure: r.TLS != nil,
 	})

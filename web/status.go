@@ -8,6 +8,9 @@ import (
 type Status struct {
 	// LogTime is how far the committed log has come; zero before the first record.
 	LogTime time.Time `json:"log_time,omitzero"`
+	// StartedAt is the log time at which the current cycle began, and CycleHours its length; zero if there is none.
+	StartedAt  time.Time `json:"started_at,omitzero"`
+	CycleHours float64   `json:"cycle_hours,omitempty"`
 	// Parts name what the process runs on: "postgres 15 (local)", "kafka (embedded)", …
 	Parts []string `json:"parts,omitempty"`
 	// Note is a sentence that must not be overlooked, such as that traffic is simulated.

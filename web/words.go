@@ -23,8 +23,11 @@ var words = template.FuncMap{
 	"lower":   strings.ToLower,
 	"deref":   func(n *int64) int64 { return *n },
 	"passing": passing,
-	"spaced":  func(s string) string { return strings.ReplaceAll(s, "_", " ") },
+	"spaced":  spaced,
 }
+
+// spaced writes a name that a program uses as words.
+func spaced(s string) string { return strings.ReplaceAll(s, "_", " ") }
 
 // count writes 12345 as 12,345.
 func count(n int64) string {

@@ -142,14 +142,16 @@ func readLive(ctx context.Context, p *parts, s *web.Status) error {
 	return nil
 }
 
-// readCycle reads cuts, candidates and the schedule, newest first.
+// mostCycles are shown, the last ones.
+const mostCycles = 10
+
+// readCycle reads cuts, candidates and the schedule, oldest first.
 func readCycle(ctx context.Context, p *parts, s *web.Status) error {
 	cuts, err := cut.List(ctx, p.pool)
 	if err != nil {
 		return err
 	}
-	for i := len(cuts) - 1; i >= 0 && len(s.Cuts) < 10; i-- {
-		c := cuts[i]
+	for _, c := range cuts[max(0, len(cuts)-mostCycles):] {
 		x := web.Cut{ID: c.ID, At: c.DueAt, State: string(c.State), Base: c.Base, Reason: c.Reason}
 		if c.PackedAt != nil {
 			x.Rows = &c.Taken
@@ -160,8 +162,7 @@ func readCycle(ctx context.Context, p *parts, s *web.Status) error {
 	if err != nil {
 		return err
 	}
-	for i := len(candidates) - 1; i >= 0 && len(s.Candidates) < 10; i-- {
-		c := candidates[i]
+	for _, c := range candidates[max(0, len(candidates)-mostCycles):] {
 		s.Candidates = append(s.Candidates, web.Candidate{
 			ID: c.ID, Version: c.Version, Cut: c.Cut, State: string(c.State), At: c.Events[len(c.Events)-1].At, Reason: c.Reason,
 		})

@@ -150,3 +150,24 @@ func TestDispositions(t *testing.T) {
 		})
 	}
 }
+
+// Two questions whose starts arrive in the wrong order must not answer each other.
+func TestTurnsWhoseStartsArriveInTheWrongOrderFormNoCircle(t *testing.T) {
+	t.Parallel()
+	s := enginetest.NewStream("s1", "ann", enginetest.Epoch)
+	s.Start(event.Intent_EDIT, 0, "make it faster").Step(10, time.Second).End(event.EndReason_COMPLETED, true)
+	s.Wait(time.Minute).Start(event.Intent_EDIT, 0, "the parser").Step(10, time.Second).End(event.EndReason_COMPLETED, true)
+	log := enginetest.Records(s)
+	// log: configuration, start 1, step 1, end 1, start 2, …: the first start comes behind the second.
+	late := log[1].Event
+	log[1].Event, log[2].Event, log[3].Event, log[4].Event = log[2].Event, log[3].Event, log[4].Event, late
+	for i := 2; i <= 4; i++ {
+		log[i].Time = log[5].Time
+	}
+	e, settled := enginetest.Run(log)
+	require.NoError(t, e.Account().Check())
+	require.Len(t, settled, 2)
+	require.Equal(t, "s1-t1", settled[0].Row.TurnID)
+	require.Equal(t, ledger.Of(1), settled[0].Row.Signal("stalling.answered"))
+	require.Equal(t, ledger.Of(0), settled[1].Row.Signal("stalling.answered"))
+}

@@ -68,6 +68,7 @@ func (e *Engine) openTurn(r Record, x examined) *turn.Turn {
 	t := &turn.Turn{
 		Key: x.key, SessionID: r.Event.GetSessionId(), TurnID: r.Event.GetTurnId(),
 		FirstOffset: r.Offset, LastOffset: r.Offset, OpenedAt: e.logTime, Deadline: e.logTime + e.limits.maxTurn,
+		StartedAt: turn.OccurredAt(r.Event), StartedOffset: r.Offset,
 	}
 	e.turns[t.Key] = t
 	e.session(t.SessionID).open[t.Key] = t
@@ -82,6 +83,7 @@ func (e *Engine) derive(t *turn.Turn, s *session, r Record, x examined) {
 	switch body := r.Event.GetBody().(type) {
 	case *event.SessionEvent_TurnStarted:
 		started := body.TurnStarted
+		t.StartedAt, t.StartedOffset = turn.OccurredAt(r.Event), r.Offset
 		s.imported = s.imported || started.GetContext().GetOrigin() == event.Origin_IMPORTED
 		for _, before := range s.open {
 			if before.Key != t.Key {

@@ -30,6 +30,9 @@ type Turn struct {
 	FirstOffset int64
 	LastOffset  int64
 
+	StartedAt     int64 // client time (µs) of its TurnStarted, of its first event before that came; skew-corrected
+	StartedOffset int64 // of that event
+
 	OpenedAt int64 // log time (µs) of the first record
 	EndedAt  int64 // log time of TurnEnded; 0: not ended
 	AnswerBy int64 // log time until which a next turn answers this one's question; 0: not ended
@@ -58,19 +61,24 @@ type FollowUp struct {
 	Similarity       ledger.Value // of the two requests' texts; null without texts
 }
 
-// First is the follow-up that came first after the turn began; nil if none came.
+// First is the follow-up that came first after the turn began; nil if none came. Requests follow each other by the
+// client's time, whatever the order in which they arrived: of two turns one is never before and after the other.
 func (t *Turn) First() *FollowUp {
 	var first *FollowUp
 	for i := range t.FollowUps {
 		f := &t.FollowUps[i]
-		if f.IsCommand {
+		if f.IsCommand || !follows(f, t.StartedAt, t.StartedOffset) {
 			continue
 		}
-		if first == nil || f.OccurredAt < first.OccurredAt || (f.OccurredAt == first.OccurredAt && f.Offset < first.Offset) {
+		if first == nil || follows(first, f.OccurredAt, f.Offset) {
 			first = f
 		}
 	}
 	return first
+}
+
+func follows(f *FollowUp, occurredAt, offset int64) bool {
+	return f.OccurredAt > occurredAt || (f.OccurredAt == occurredAt && f.Offset > offset)
 }
 
 // Version is the policy version that the turn is counted under: its first step's, "none" before one.

@@ -39,7 +39,7 @@ func (d *Driver) Assign(unit, session string) (version, experiment, arm string) 
 }
 
 func (d *Driver) evaluate(ctx context.Context, unit, session string) (*evaluation, error) {
-	body, err := json.Marshal(map[string]any{"context": map[string]string{"targetingKey": unit, "session": session}})
+	body, err := json.Marshal(map[string]any{"context": map[string]string{"targetingKey": unit, "sessionId": session}})
 	if err != nil {
 		return nil, err
 	}

@@ -24,7 +24,7 @@ type Config struct {
 	URL string
 	// Token has the scopes events:write and assign:read.
 	Token string
-	// Flag is the OFREP key under which the serving checkpoint is asked for; "checkpoint" by default.
+	// Flag is the OFREP key under which the serving checkpoint is asked for; "composer-checkpoint" by default.
 	Flag string
 	// Step is how far the simulated clock moves at once; 5 s by default.
 	Step time.Duration
@@ -47,7 +47,7 @@ type Config struct {
 
 func (c Config) withDefaults() Config {
 	if c.Flag == "" {
-		c.Flag = "checkpoint"
+		c.Flag = "composer-checkpoint"
 	}
 	if c.Step == 0 {
 		c.Step = 5 * time.Second

@@ -51,9 +51,9 @@ func (g *gateway) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	switch {
 	case strings.HasPrefix(r.URL.Path, "/v1/tool-schemas/"):
 		g.schemas++
-	case strings.HasPrefix(r.URL.Path, "/ofrep/"):
+	case r.URL.Path == "/ofrep/v1/evaluate/flags/composer-checkpoint" && strings.Contains(string(body), `"targetingKey":"u`) && strings.Contains(string(body), `"sessionId":"s`):
 		g.assigned++
-		_, _ = io.WriteString(w, `{"key":"checkpoint","value":"cand-1","variant":"candidate","metadata":{"experiment":"exp-1","arm":"candidate"}}`)
+		_, _ = io.WriteString(w, `{"key":"composer-checkpoint","value":"cand-1","variant":"candidate","metadata":{"experiment":"exp-1","arm":"candidate"}}`)
 	default:
 		g.events(w, body)
 	}

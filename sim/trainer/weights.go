@@ -43,7 +43,7 @@ func (t *Trainer) write(version string, weights []byte) (folder string, err erro
 	if err != nil {
 		return "", fmt.Errorf("write the weights of %s: %w", version, err)
 	}
-	defer os.Remove(f.Name()) // gone already if all went well
+	defer os.Remove(f.Name()) //nolint:errcheck // gone already if all went well
 	_, err = f.Write(weights)
 	if err == nil {
 		err = f.Sync()

@@ -82,6 +82,9 @@ func disturb(r *rand.Rand, events []*event.SessionEvent) []*event.SessionEvent {
 		if r.IntN(100) == 0 {
 			continue
 		}
+		if ev.GetTurnStarted() != nil && r.IntN(8) == 0 {
+			ev = late(r, ev, 900) // behind the turn's other events, and perhaps behind the next turn
+		}
 		out = append(out, ev)
 		if r.IntN(30) == 0 {
 			again := ev.CloneVT()

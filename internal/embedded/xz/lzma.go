@@ -132,8 +132,11 @@ func (d *decoder) decode(packed []byte, n int, newState bool) ([]byte, error) {
 			return nil, err
 		}
 		d.total += len(d.window) - before
+		if d.rc.overrun {
+			return nil, fmt.Errorf("%w: a chunk ends too early", ErrCorrupt)
+		}
 	}
-	if d.rc.overrun || len(d.rc.in) != 0 || d.rc.code != 0 {
+	if len(d.rc.in) != 0 || d.rc.code != 0 {
 		return nil, fmt.Errorf("%w: a chunk doesn't end where it should", ErrCorrupt)
 	}
 	return d.window[begin:], nil
