@@ -12,11 +12,13 @@ import (
 	"millrace/checkpoint/gate"
 	"millrace/checkpoint/release"
 	"millrace/checkpoint/schedule"
+	"millrace/checkpoint/stats"
 	"millrace/distill/account"
 	"millrace/feed"
 	"millrace/internal/auth"
 	"millrace/schemas/gatepolicy"
 	"millrace/schemas/ledger"
+	"millrace/schemas/metric"
 	"millrace/web"
 )
 
@@ -187,16 +189,17 @@ func readTest(ctx context.Context, p *parts, s *web.Status) error {
 	e := all[len(all)-1]
 	frozen, err := experiment.VerdictOf(ctx, p.pool, e.CandidateID)
 	var v gate.Verdict
+	var evidence gate.Evidence
 	switch {
 	case err == nil:
-		v = frozen.Record.Verdict
+		v, evidence = frozen.Record.Verdict, frozen.Record.Evidence
 		s.Verdict = &web.Verdict{Candidate: e.CandidateID, Decision: string(v.Decision), At: frozen.At, Sentences: gate.Explain(v)}
 	case errors.Is(err, experiment.ErrNoVerdict):
 		policy, err := gatepolicy.Parse([]byte(e.Policy))
 		if err != nil {
 			return err
 		}
-		evidence, err := experiment.Evidence(ctx, p.pool, &e, p.cfg.Topic, p.cfg.Partitions, s.LogTime)
+		evidence, err = experiment.Evidence(ctx, p.pool, &e, p.cfg.Topic, p.cfg.Partitions, s.LogTime)
 		if err != nil {
 			return err
 		}
@@ -206,13 +209,29 @@ func readTest(ctx context.Context, p *parts, s *web.Status) error {
 	}
 	s.Experiment = &web.Experiment{
 		ID: e.ID, Running: s.Verdict == nil, StartsAt: e.StartsAt, EndsAt: e.EndsAt,
-		Control:   web.Arm{Version: e.Control, Units: int64(v.Units.Control)},
-		Candidate: web.Arm{Version: e.Candidate, Units: int64(v.Units.Candidate)},
+		Control:   web.Arm{Version: e.Control, Units: int64(v.Units.Control), Turns: settled(evidence.Metrics["incomplete"].Control)},
+		Candidate: web.Arm{Version: e.Candidate, Units: int64(v.Units.Candidate), Turns: settled(evidence.Metrics["incomplete"].Candidate)},
+	}
+	if x := v.Units; x.Control+x.Candidate > 0 {
+		p := stats.SequentialSRM([]float64{float64(x.Control), float64(x.Candidate)}, []float64{.5, .5}, srmConcentration)
+		s.Experiment.SRM = &p
 	}
 	for _, f := range v.Metrics {
 		s.Experiment.Metrics = append(s.Experiment.Metrics, metricOf(f))
 	}
 	return nil
+}
+
+// srmConcentration is k of the sequential test of the split, as the gate takes it for small experiments.
+const srmConcentration = 100
+
+// settled is how many turns stand behind the sums of a metric that counts every settled turn once.
+func settled(sums []gate.BucketSum) int64 {
+	var n int64
+	for _, b := range sums {
+		n += b.Den
+	}
+	return n / metric.Millionth
 }
 
 // metricOf is a finding as the page shows it: positive is a benefit.
