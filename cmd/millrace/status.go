@@ -4,7 +4,9 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"math"
 	"net/http"
+	"slices"
 
 	"millrace/checkpoint/candidate"
 	"millrace/checkpoint/cut"
@@ -193,7 +195,7 @@ func readTest(ctx context.Context, p *parts, s *web.Status) error {
 	switch {
 	case err == nil:
 		v, evidence = frozen.Record.Verdict, frozen.Record.Evidence
-		s.Verdict = &web.Verdict{Candidate: e.CandidateID, Decision: string(v.Decision), At: frozen.At, Sentences: gate.Explain(v)}
+		s.Verdict = &web.Verdict{Candidate: e.CandidateID, Decision: string(v.Decision), At: frozen.At, Sentences: slices.Concat(v.Reasons, v.WouldChange)}
 	case errors.Is(err, experiment.ErrNoVerdict):
 		policy, err := gatepolicy.Parse([]byte(e.Policy))
 		if err != nil {
@@ -243,12 +245,7 @@ func metricOf(f gate.Finding) web.Metric {
 	if f.Guardrail {
 		m.Role = "guardrail"
 	}
-	if f.Control.Den > 0 {
-		m.Control = &f.Control.Value
-	}
-	if f.Candidate.Den > 0 {
-		m.Candidate = &f.Candidate.Value
-	}
+	m.Control, m.Candidate = sideOf(f, f.Control), sideOf(f, f.Candidate)
 	if !f.Observed {
 		return m
 	}
@@ -268,4 +265,16 @@ func metricOf(f gate.Finding) web.Metric {
 		}
 	}
 	return m
+}
+
+// sideOf is an arm's value in the metric's own unit; nil without a denominator.
+func sideOf(f gate.Finding, side gate.Side) *float64 {
+	if side.Den == 0 {
+		return nil
+	}
+	value := side.Value
+	if f.Scale == metric.Log {
+		value = math.Exp(value)
+	}
+	return &value
 }
