@@ -58,6 +58,7 @@ type DeadLetters interface {
 type Store interface {
 	PutIfAbsent(ctx context.Context, key string, body []byte) error
 	Get(ctx context.Context, key string) ([]byte, error)
+	Delete(ctx context.Context, key string) error
 }
 
 // Distill runs a worker for each partition that this process holds.
