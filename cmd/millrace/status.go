@@ -206,8 +206,8 @@ func readTest(ctx context.Context, p *parts, s *web.Status) error {
 	}
 	s.Experiment = &web.Experiment{
 		ID: e.ID, Running: s.Verdict == nil, StartsAt: e.StartsAt, EndsAt: e.EndsAt,
-		Control:   web.Arm{Version: e.Control, Units: int64(v.Units.Control)},
-		Candidate: web.Arm{Version: e.Candidate, Units: int64(v.Units.Candidate)},
+		Control:   web.Arm{Version: e.Control, Units: v.Units.Control},
+		Candidate: web.Arm{Version: e.Candidate, Units: v.Units.Candidate},
 	}
 	for _, f := range v.Metrics {
 		s.Experiment.Metrics = append(s.Experiment.Metrics, metricOf(f))

@@ -278,7 +278,7 @@ func (d *demo) evidenceFrozen(ctx context.Context, s *summary) error {
 		s.Broken = append(s.Broken, "evidence is frozen: "+err.Error())
 	}
 	s.Verdict = string(v.Decision)
-	s.sentences = append([]string{fmt.Sprintf("A/B %s | %s units", thousands(int64(v.Units.Control)), thousands(int64(v.Units.Candidate)))}, gate.Explain(v)...)
+	s.sentences = append([]string{fmt.Sprintf("A/B %s | %s units", thousands(v.Units.Control), thousands(v.Units.Candidate))}, gate.Explain(v)...)
 	return nil
 }
 
