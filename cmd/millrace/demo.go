@@ -53,7 +53,10 @@ type demo struct {
 }
 
 func (c *UpCommand) runDemo(ctx context.Context, out *Output) error {
-	dir := filepath.Join(c.Data, demoFolder)
+	dir, err := filepath.Abs(filepath.Join(c.Data, demoFolder))
+	if err != nil {
+		return err
+	}
 	if err := emptyFolder(ctx, dir); err != nil {
 		return err
 	}
