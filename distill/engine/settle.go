@@ -254,7 +254,7 @@ func (e *Engine) conclude(m, final *scored) {
 	var why string
 	m.sequences, why = m.facts.Sequences(signal.MalformedSteps(m.facts, e.toolsOf(m.facts)))
 	row.Disposition, row.Reason = e.disposition(m, len(m.sequences) > 0, why)
-	if m != final && !final.row.Reward.Known && trainable(row.Disposition) {
+	if m != final && !final.row.Reward.Known && (trainable(row.Disposition) || row.Disposition == ledger.Censored) {
 		row.Disposition, row.Reason = final.row.Disposition, "the turn that answered it: "+final.row.Reason
 	}
 	row.Components = m.result.Components
