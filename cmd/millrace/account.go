@@ -13,13 +13,13 @@ import (
 
 // AccountCommand prints the no-seam table.
 type AccountCommand struct {
-	Connect `embed:""`
-	Policy  string `help:"Only turns of this policy version."`
+	Tables `embed:""`
+	Policy string `help:"Only turns of this policy version."`
 }
 
 // Run implements the command.
 func (c *AccountCommand) Run(ctx context.Context, out *Output) error {
-	p, err := c.open(ctx, out, "account")
+	p, err := open(ctx, out, "account", quiet, c.Tables)
 	if err != nil {
 		return err
 	}

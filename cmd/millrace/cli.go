@@ -15,6 +15,10 @@ var groups = []kong.Group{
 	{Key: "train", Title: "Rewards, shards and candidates:"},
 	{Key: "release", Title: "Gates and releases:"},
 	{Key: "operate", Title: "Operation:"},
+	{Key: "places", Title: "Where things are:"},
+	{Key: "first", Title: "At the first time:"},
+	{Key: "windows", Title: "Windows and schedule:"},
+	{Key: "demo", Title: "The demo:"},
 }
 
 // CLI is the command line: one field for each command or group of commands, each in a file of its own.

@@ -17,12 +17,12 @@ type PartitionCommand struct {
 
 // PartitionShow is partition show.
 type PartitionShow struct {
-	Connect `embed:""`
+	Tables `embed:""`
 }
 
 // Run implements the command.
 func (c *PartitionShow) Run(ctx context.Context, out *Output) error {
-	p, err := c.open(ctx, out, "partition")
+	p, err := open(ctx, out, "partition", quiet, c.Tables)
 	if err != nil {
 		return err
 	}
@@ -75,13 +75,13 @@ func (c *PartitionShow) Run(ctx context.Context, out *Output) error {
 
 // PartitionResume is partition resume.
 type PartitionResume struct {
-	Connect   `embed:""`
+	Tables    `embed:""`
 	Partition int `arg:"" help:"The partition's number."`
 }
 
 // Run implements the command.
 func (c *PartitionResume) Run(ctx context.Context, out *Output) error {
-	p, err := c.open(ctx, out, "partition")
+	p, err := open(ctx, out, "partition", quiet, c.Tables)
 	if err != nil {
 		return err
 	}
