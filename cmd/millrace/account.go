@@ -19,12 +19,12 @@ type AccountCommand struct {
 
 // Run implements the command.
 func (c *AccountCommand) Run(ctx context.Context, out *Output) error {
-	p, err := open(ctx, out, "account", quiet, c.Tables)
+	pool, topic, err := c.open(ctx, "account")
 	if err != nil {
 		return err
 	}
-	defer p.close()
-	b, perPartition, err := readAccount(ctx, p.pool, p.cfg.Topic)
+	defer pool.Close()
+	b, perPartition, err := readAccount(ctx, pool, topic)
 	if err != nil {
 		return err
 	}

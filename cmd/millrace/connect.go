@@ -1,6 +1,7 @@
 package main
 
 import (
+	"cmp"
 	"context"
 	"encoding/hex"
 	"errors"
@@ -22,10 +23,10 @@ import (
 
 // What a role or command is told of the places that it works on: each embeds what it needs, and no more.
 type (
-	// Tables is Postgres, and the topic whose tables are meant.
-	Tables struct {
+	// Database is Postgres, and the topic whose tables are meant.
+	Database struct {
 		Postgres string `group:"places" env:"MILLRACE_POSTGRES" placeholder:"URL" help:"Postgres, as in postgres://millrace@db/millrace."`
-		Topic    string `group:"places" env:"MILLRACE_TOPIC" default:"millrace.sessions" help:"The topic of session events."`
+		Topic    string `group:"places" env:"MILLRACE_TOPIC" default:"${default_topic}" help:"The topic of session events."`
 	}
 	// Brokers is Kafka.
 	Brokers struct {
@@ -65,7 +66,7 @@ type parts struct {
 	closers  []func()
 }
 
-// quiet is how commands log that aren't roles: they have no log, their answer says all.
+// quiet is how commands log that aren't roles: their answer says all.
 var quiet = Logging{LogLevel: "error", LogFormat: "text"}
 
 // place is one of the places above.
@@ -120,11 +121,11 @@ func (l Logging) logger(out *Output, who string) (*slog.Logger, error) {
 	return logger.With("role", who), nil
 }
 
-func (t Tables) given() (string, string) { return t.Postgres, "postgres" }
+func (d Database) given() (string, string) { return d.Postgres, "postgres" }
 
-func (t Tables) open(ctx context.Context, p *parts) (err error) {
-	p.cfg.Topic, p.postgres = t.Topic, t.Postgres
-	if p.pool, err = postgres.Open(ctx, t.Postgres, p.cfg.ClientID); err != nil {
+func (d Database) open(ctx context.Context, p *parts) (err error) {
+	p.cfg.Topic, p.postgres = d.Topic, d.Postgres
+	if p.pool, err = postgres.Open(ctx, d.Postgres, p.cfg.ClientID); err != nil {
 		return err
 	}
 	p.closers = append(p.closers, p.pool.Close)
@@ -169,6 +170,33 @@ func key(flag, text string) ([]byte, error) {
 		return nil, usagef("%s: want at least 32 hex digits; make some with: openssl rand -hex 32", flag)
 	}
 	return b, nil
+}
+
+// Tables says where the tables are, for commands that only read and write them. Beside a local `millrace up` nothing
+// needs to be said.
+type Tables struct {
+	Postgres string `env:"MILLRACE_POSTGRES" placeholder:"URL" help:"Postgres. Default: that of the millrace up over --data."`
+	Topic    string `env:"MILLRACE_TOPIC" help:"The topic of session events. Default: ${default_topic}."`
+	Data     string `env:"MILLRACE_DATA" default:"./millrace-data" help:"Data folder of a local millrace up."`
+}
+
+const defaultTopic = "millrace.sessions"
+
+// open connects to the tables; the caller closes the pool.
+func (t *Tables) open(ctx context.Context, command string) (*pgxpool.Pool, string, error) {
+	url, topic := t.Postgres, t.Topic
+	if url == "" {
+		local, err := localAddress(t.Data)
+		if err != nil {
+			return nil, "", err
+		}
+		if local.Postgres == "" {
+			return nil, "", usagef("no Postgres: start `millrace up`, or say --postgres URL")
+		}
+		url, topic = local.Postgres, cmp.Or(topic, local.Topic)
+	}
+	pool, err := postgres.Open(ctx, url, "millrace-"+command)
+	return pool, cmp.Or(topic, defaultTopic), err
 }
 
 // close closes what was opened, last first.

@@ -31,7 +31,7 @@ type Windows struct {
 
 // MigrateCommand makes topics, tables and the first configuration.
 type MigrateCommand struct {
-	Tables     `embed:""`
+	Database   `embed:""`
 	Brokers    `embed:""`
 	Objects    `embed:""`
 	ControlKey `embed:""`
@@ -50,7 +50,7 @@ func (c *MigrateCommand) Help() string {
 
 // Run implements the command.
 func (c *MigrateCommand) Run(ctx context.Context, out *Output) error {
-	p, err := open(ctx, out, "migrate", quiet, c.ControlKey, c.Brokers, c.Objects, c.Tables)
+	p, err := open(ctx, out, "migrate", quiet, c.ControlKey, c.Brokers, c.Objects, c.Database)
 	if err != nil {
 		return err
 	}

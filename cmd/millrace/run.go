@@ -27,7 +27,7 @@ type Serving struct {
 
 // RunIngest is run ingest.
 type RunIngest struct {
-	Tables     `embed:""`
+	Database   `embed:""`
 	Brokers    `embed:""`
 	Objects    `embed:""`
 	ControlKey `embed:""`
@@ -44,7 +44,7 @@ func (c *RunIngest) Help() string {
 
 // Run implements the command.
 func (c *RunIngest) Run(ctx context.Context, out *Output) error {
-	places := []place{c.ControlKey, c.Brokers, c.Objects, c.Tables}
+	places := []place{c.ControlKey, c.Brokers, c.Objects, c.Database}
 	return runRole(ctx, out, c.Serving, "ingest", places, func(p *parts) (role, error) {
 		return newIngest(p, time.Now, 0, nil)
 	})
@@ -52,7 +52,7 @@ func (c *RunIngest) Run(ctx context.Context, out *Output) error {
 
 // RunDistill is run distill.
 type RunDistill struct {
-	Tables     `embed:""`
+	Database   `embed:""`
 	Brokers    `embed:""`
 	Objects    `embed:""`
 	ControlKey `embed:""`
@@ -74,7 +74,7 @@ func (c *RunDistill) Run(ctx context.Context, out *Output) error {
 	if c.LeaseTerm < time.Second {
 		return usagef("--lease-term %s: give at least 1s", c.LeaseTerm)
 	}
-	places := []place{c.ControlKey, c.UnitKey, c.Brokers, c.Objects, c.Tables}
+	places := []place{c.ControlKey, c.UnitKey, c.Brokers, c.Objects, c.Database}
 	return runRole(ctx, out, c.Serving, "distill", places, func(p *parts) (role, error) {
 		return newDistill(p, c.LeaseTerm)
 	})
@@ -82,9 +82,9 @@ func (c *RunDistill) Run(ctx context.Context, out *Output) error {
 
 // RunFeed is run feed.
 type RunFeed struct {
-	Tables  `embed:""`
-	Objects `embed:""`
-	Serving `embed:""`
+	Database `embed:""`
+	Objects  `embed:""`
+	Serving  `embed:""`
 }
 
 // Help is what 'millrace run feed --help' adds.
@@ -97,12 +97,12 @@ All serve; one of them at a time numbers and publishes.
 
 // Run implements the command.
 func (c *RunFeed) Run(ctx context.Context, out *Output) error {
-	return runRole(ctx, out, c.Serving, "feed", []place{c.Objects, c.Tables}, newFeed)
+	return runRole(ctx, out, c.Serving, "feed", []place{c.Objects, c.Database}, newFeed)
 }
 
 // RunCheckpoint is run checkpoint.
 type RunCheckpoint struct {
-	Tables     `embed:""`
+	Database   `embed:""`
 	Brokers    `embed:""`
 	Objects    `embed:""`
 	ControlKey `embed:""`
@@ -124,7 +124,7 @@ func (c *RunCheckpoint) Run(ctx context.Context, out *Output) error {
 	if err != nil {
 		return err
 	}
-	places := []place{c.ControlKey, c.Brokers, c.Objects, c.Tables}
+	places := []place{c.ControlKey, c.Brokers, c.Objects, c.Database}
 	return runRole(ctx, out, c.Serving, "checkpoint", places, func(p *parts) (role, error) {
 		r, _, err := newCheckpoint(p, cfg, time.Now)
 		if err != nil {

@@ -136,7 +136,7 @@ func (c *UpCommand) openHouse(ctx context.Context, out *Output, dir string, now 
 		UnitKey{keys.UnitKey},
 		Brokers{kafka.Brokers()},
 		Objects{objects},
-		Tables{Postgres: url, Topic: "millrace.sessions"},
+		Database{Postgres: url, Topic: defaultTopic},
 	}
 	if err := os.MkdirAll(objects, 0o755); err != nil {
 		return h, err
@@ -209,17 +209,15 @@ func emptyFolder(ctx context.Context, dir string) error {
 // leaveAddress lets the commands of this machine's user find the server.
 func (h *house) leaveAddress(dir string) error {
 	path := filepath.Join(dir, clientFile)
-	address := clientAddress{Server: "http://" + h.listener.Addr().String(), Token: h.token}
+	address := clientAddress{Server: "http://" + h.listener.Addr().String(), Token: h.token, Postgres: h.postgres, Topic: h.cfg.Topic}
 	if h.token == "" {
-		body, err := os.ReadFile(path)
-		if err != nil {
-			return nil //nolint:nilerr // there was none to keep: the user has the token
+		old := clientAddress{}
+		if body, err := os.ReadFile(path); err == nil {
+			if err := json.Unmarshal(body, &old); err != nil {
+				return fmt.Errorf("%s: %w", path, err)
+			}
 		}
-		var old clientAddress
-		if err := json.Unmarshal(body, &old); err != nil {
-			return fmt.Errorf("%s: %w", path, err)
-		}
-		address.Token = old.Token
+		address.Token = old.Token // none if it was deleted: the user has it
 	}
 	body, err := json.Marshal(address)
 	if err != nil {
@@ -235,13 +233,16 @@ type hands struct {
 	control  *checkpoint.Control
 }
 
+// upLeaseTerm is short: after a kill there is nobody else, and the partitions wait for it.
+const upLeaseTerm = 5 * time.Second
+
 // roles are all four, and the page.
 func (h *house) roles(cfg checkpoint.Config, clock func() time.Time, tickEvery time.Duration, note []string) (all []role, moved hands, err error) {
 	in, err := newIngest(h.parts, clock, tickEvery, &moved)
 	if err != nil {
 		return nil, moved, err
 	}
-	workers, err := newDistill(h.parts, 15*time.Second)
+	workers, err := newDistill(h.parts, upLeaseTerm)
 	if err != nil {
 		return nil, moved, err
 	}
