@@ -12,6 +12,8 @@ import (
 	"syscall"
 	"time"
 
+	"github.com/prometheus/client_golang/prometheus"
+	"github.com/prometheus/client_golang/prometheus/promhttp"
 	"golang.org/x/sync/errgroup"
 
 	"millrace/internal/telemetry"
@@ -128,7 +130,9 @@ func routes(p *parts, roles []role) http.Handler {
 			mux.Handle(prefix, handler)
 		}
 	}
-	return mux
+	inFlight := prometheus.NewGauge(prometheus.GaugeOpts{Name: "millrace_http_requests_in_flight", Help: "Requests that are being answered."})
+	p.registry.MustRegister(inFlight)
+	return promhttp.InstrumentHandlerInFlight(inFlight, mux)
 }
 
 // starting is what a process answers before its roles are there.
