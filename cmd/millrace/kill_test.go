@@ -101,7 +101,7 @@ func awaitMoment(t *testing.T, i *instance, r *rand.Rand) string {
 		return "at any moment"
 	}
 	i.ready()
-	require.NoError(t, pause(t.Context(), random(2*time.Second)))
+	require.NoError(t, pause(t.Context(), random(3*time.Second)))
 	before := stagedFiles(i.data)
 	late := random(25 * time.Millisecond)
 	found := ""

@@ -154,7 +154,9 @@ func play(t *testing.T, i *instance, source *traffic) *flow {
 	})
 	require.NoError(t, err)
 	f := &flow{t: t, source: source, driver: driver, done: make(chan error, 1)}
-	go func() { f.done <- driver.Run(t.Context(), source, source.events[len(source.events)-1].GetOccurredAt().AsTime()) }()
+	go func() {
+		f.done <- driver.Run(t.Context(), source, source.events[len(source.events)-1].GetOccurredAt().AsTime())
+	}()
 	return f
 }
 

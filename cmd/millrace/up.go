@@ -14,6 +14,7 @@ import (
 
 	"millrace/checkpoint"
 	"millrace/checkpoint/release"
+	"millrace/distill"
 	"millrace/ingest"
 	"millrace/internal/auth"
 	"millrace/internal/embedded"
@@ -144,6 +145,9 @@ func (c *UpCommand) openHouse(ctx context.Context, out *Output, dir string, now 
 	if err := migrate(ctx, h.parts, c.Windows, c.Spec, now); err != nil {
 		return h, err
 	}
+	if err := vacate(ctx, h.parts); err != nil {
+		return h, err
+	}
 	if err := initRelease(ctx, h.parts, c.Init, now); err != nil {
 		return h, err
 	}
@@ -152,6 +156,11 @@ func (c *UpCommand) openHouse(ctx context.Context, out *Output, dir string, now 
 	}
 	h.services = fmt.Sprintf("%s · kafka (embedded, %s) · objects %s", database, kafka.Brokers()[0], objects)
 	return h, h.leaveAddress(dir)
+}
+
+// vacate ends the leases that a killed process has left behind: the data folder is ours alone, so its owner is dead.
+func vacate(ctx context.Context, p *parts) error {
+	return errors.Join(distill.Vacate(ctx, p.pool, p.cfg.Topic), postgres.Vacate(ctx, p.pool))
 }
 
 // initRelease names the live version at the first start.

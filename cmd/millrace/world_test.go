@@ -130,7 +130,7 @@ func (i *instance) await(most time.Duration, what string, reached func() bool) {
 // kill ends the process like a lost machine would: without a word.
 func (i *instance) kill() {
 	i.t.Helper()
-	require.NoError(i.t, i.process.Process.Kill())
+	require.NoError(i.t, i.process.Process.Kill(), "it said:\n%s", i.output)
 	<-i.exited
 }
 
