@@ -84,6 +84,12 @@ func (l *leases) share(ctx context.Context) (int, error) {
 	return n, nil
 }
 
+// leave takes this worker out of the count.
+func (l *leases) leave(ctx context.Context) error {
+	_, err := l.pool.Exec(ctx, `delete from worker where name = $1`, l.owner)
+	return err
+}
+
 // claim takes one partition whose lease is free or has run out; ErrNoRows if there is none.
 func (l *leases) claim(ctx context.Context) (*Lease, error) {
 	return l.take(ctx, `update partition set owner = $2, lease_until = now() + make_interval(secs => $3), epoch = epoch + 1

@@ -132,9 +132,21 @@ func (w *worker) close(ctx context.Context) error {
 		return &ambiguous{err}
 	}
 	w.metrics.committed(w.lease.Partition, w.batch, files, counts, w.engine, time.Since(began))
+	w.forgetState(ctx, stateObject.key)
 	w.lag(ctx)
 	w.batch = newBatch(w.batch.last + 1)
 	return nil
+}
+
+// forgetState deletes the state object that the commit has replaced. One that stays behind is garbage and is
+// collected; a worker that still wants to load it has been fenced.
+func (w *worker) forgetState(ctx context.Context, current string) {
+	if old := w.lease.StateKey; old != "" && old != current {
+		if err := w.store.Delete(ctx, old); err != nil {
+			w.logger.Debug("deleting the replaced state", "partition", w.lease.Partition, "error", err)
+		}
+	}
+	w.lease.StateKey = current
 }
 
 // lag tells Kafka where we are, so that ordinary lag tools see it. Nothing reads it back, so a failure costs

@@ -13,18 +13,18 @@ import (
 
 // AccountCommand prints the no-seam table.
 type AccountCommand struct {
-	Connect `embed:""`
-	Policy  string `help:"Only turns of this policy version."`
+	Tables `embed:""`
+	Policy string `help:"Only turns of this policy version."`
 }
 
 // Run implements the command.
 func (c *AccountCommand) Run(ctx context.Context, out *Output) error {
-	p, err := c.open(ctx, out, "account")
+	pool, topic, err := c.open(ctx, "account")
 	if err != nil {
 		return err
 	}
-	defer p.close()
-	b, perPartition, err := readAccount(ctx, p.pool, p.cfg.Topic)
+	defer pool.Close()
+	b, perPartition, err := readAccount(ctx, pool, topic)
 	if err != nil {
 		return err
 	}

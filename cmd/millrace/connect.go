@@ -1,6 +1,7 @@
 package main
 
 import (
+	"cmp"
 	"context"
 	"encoding/hex"
 	"fmt"
@@ -21,7 +22,7 @@ import (
 type Connect struct {
 	Postgres   string   `env:"MILLRACE_POSTGRES" placeholder:"URL" help:"Postgres, for instance postgres://millrace@db/millrace."`
 	Kafka      []string `env:"MILLRACE_KAFKA" placeholder:"HOST:PORT,…" help:"Brokers of Kafka 3.x or 4.x."`
-	Topic      string   `env:"MILLRACE_TOPIC" default:"millrace.sessions" help:"The topic of session events."`
+	Topic      string   `env:"MILLRACE_TOPIC" default:"${default_topic}" help:"The topic of session events."`
 	Partitions int      `env:"MILLRACE_PARTITIONS" default:"64" help:"Partitions of a topic that is made; chosen once."`
 	Replicas   int      `env:"MILLRACE_REPLICAS" default:"1" help:"Replicas of a topic that is made."`
 	Objects    string   `env:"MILLRACE_OBJECTS" placeholder:"URL" help:"Object store: a folder, or s3://bucket/prefix?endpoint=…"`
@@ -107,4 +108,31 @@ func key(flag, text string) ([]byte, error) {
 		return nil, usagef("%s: want at least 32 hex digits; make some with: openssl rand -hex 32", flag)
 	}
 	return b, nil
+}
+
+// Tables says where the tables are, for commands that only read and write them. Beside a local `millrace up` nothing
+// needs to be said.
+type Tables struct {
+	Postgres string `env:"MILLRACE_POSTGRES" placeholder:"URL" help:"Postgres. Default: that of the millrace up over --data."`
+	Topic    string `env:"MILLRACE_TOPIC" help:"The topic of session events. Default: ${default_topic}."`
+	Data     string `env:"MILLRACE_DATA" default:"./millrace-data" help:"Data folder of a local millrace up."`
+}
+
+const defaultTopic = "millrace.sessions"
+
+// open connects to the tables; the caller closes the pool.
+func (t *Tables) open(ctx context.Context, command string) (*pgxpool.Pool, string, error) {
+	url, topic := t.Postgres, t.Topic
+	if url == "" {
+		local, err := localAddress(t.Data)
+		if err != nil {
+			return nil, "", err
+		}
+		if local.Postgres == "" {
+			return nil, "", usagef("no Postgres: start `millrace up`, or say --postgres URL")
+		}
+		url, topic = local.Postgres, cmp.Or(topic, local.Topic)
+	}
+	pool, err := postgres.Open(ctx, url, "millrace "+command)
+	return pool, cmp.Or(topic, defaultTopic), err
 }

@@ -23,7 +23,8 @@ const demoFolder = "demo"
 // The demo's cycle: traffic on the base alone, then the cut, and from it on the shipped ladder of five hours.
 const (
 	warmUp     = 45 * time.Minute
-	demoBatch  = 5 * time.Minute
+	demoBatch  = 2 * time.Minute // log time of a batch: the verdict must not wait long for the last one
+	demoHours  = 5
 	behindMost = 15 * time.Minute // how far the committed log may fall behind the simulated clock
 )
 
@@ -52,7 +53,10 @@ type demo struct {
 }
 
 func (c *UpCommand) runDemo(ctx context.Context, out *Output) error {
-	dir := filepath.Join(c.Data, demoFolder)
+	dir, err := filepath.Abs(filepath.Join(c.Data, demoFolder))
+	if err != nil {
+		return err
+	}
 	if err := emptyFolder(ctx, dir); err != nil {
 		return err
 	}
@@ -112,7 +116,10 @@ func untilDone(ctx context.Context) error { <-ctx.Done(); return nil }
 func (d *demo) prepare(c *UpCommand, dir string) error {
 	url := "http://" + d.listener.Addr().String()
 	var err error
-	d.driver, err = drive.New(drive.Config{URL: url, Token: d.token, Flag: ingest.FlagKey, SetClock: d.clock.Set, Advance: d.advance})
+	d.driver, err = drive.New(drive.Config{
+		URL: url, Token: d.token, Flag: ingest.FlagKey, SetClock: d.clock.Set, Advance: d.advance,
+		Documents: map[string][]byte{sim.ToolSchemaDigest: sim.ToolSchemaDocument},
+	})
 	if err != nil {
 		return err
 	}

@@ -17,16 +17,16 @@ type PartitionCommand struct {
 
 // PartitionShow is partition show.
 type PartitionShow struct {
-	Connect `embed:""`
+	Tables `embed:""`
 }
 
 // Run implements the command.
 func (c *PartitionShow) Run(ctx context.Context, out *Output) error {
-	p, err := c.open(ctx, out, "partition")
+	pool, topic, err := c.open(ctx, "partition")
 	if err != nil {
 		return err
 	}
-	defer p.close()
+	defer pool.Close()
 	type partition struct {
 		Partition       int        `json:"partition"`
 		Owner           string     `json:"owner"`
@@ -36,8 +36,8 @@ func (c *PartitionShow) Run(ctx context.Context, out *Output) error {
 		LogTime         *time.Time `json:"log_time"`
 		Halted          string     `json:"halted,omitempty"`
 	}
-	rows, err := p.pool.Query(ctx, `select partition, coalesce(owner, ''), epoch, committed_offset, low_watermark, log_time, coalesce(halted, '')
-		from partition where topic = $1 order by partition`, p.cfg.Topic)
+	rows, err := pool.Query(ctx, `select partition, coalesce(owner, ''), epoch, committed_offset, low_watermark, log_time, coalesce(halted, '')
+		from partition where topic = $1 order by partition`, topic)
 	if err != nil {
 		return fmt.Errorf("reading the partitions: %w", err)
 	}
@@ -75,23 +75,23 @@ func (c *PartitionShow) Run(ctx context.Context, out *Output) error {
 
 // PartitionResume is partition resume.
 type PartitionResume struct {
-	Connect   `embed:""`
+	Tables    `embed:""`
 	Partition int `arg:"" help:"The partition's number."`
 }
 
 // Run implements the command.
 func (c *PartitionResume) Run(ctx context.Context, out *Output) error {
-	p, err := c.open(ctx, out, "partition")
+	pool, topic, err := c.open(ctx, "partition")
 	if err != nil {
 		return err
 	}
-	defer p.close()
-	tag, err := p.pool.Exec(ctx, `update partition set halted = null where topic = $1 and partition = $2 and halted is not null`, p.cfg.Topic, c.Partition)
+	defer pool.Close()
+	tag, err := pool.Exec(ctx, `update partition set halted = null where topic = $1 and partition = $2 and halted is not null`, topic, c.Partition)
 	if err != nil {
 		return fmt.Errorf("resuming partition %d: %w", c.Partition, err)
 	}
 	if tag.RowsAffected() == 0 {
-		return fmt.Errorf("partition %d of %s is not halted; `millrace partition show` lists them", c.Partition, p.cfg.Topic)
+		return fmt.Errorf("partition %d of %s is not halted; `millrace partition show` lists them", c.Partition, topic)
 	}
 	out.Print("partition %d goes on with the next free worker", c.Partition)
 	return nil

@@ -7,6 +7,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"maps"
 	"net/http"
 	"os"
 	"path/filepath"
@@ -26,17 +27,34 @@ type Remote struct {
 const clientFile = "client.json"
 
 type clientAddress struct {
-	Server string `json:"server"`
-	Token  string `json:"token"`
+	Server   string `json:"server"`
+	Token    string `json:"token"`
+	Postgres string `json:"postgres"`
+	Topic    string `json:"topic"`
 }
 
-// resolve fills in what was not said from the local server's file; a running demo comes first.
+// resolve fills in what was not said from the local server's file.
 func (r Remote) resolve() (clientAddress, error) {
 	if r.Server != "" {
 		return clientAddress{Server: strings.TrimRight(r.Server, "/"), Token: r.Token}, nil
 	}
+	local, err := localAddress(r.Data)
+	if err != nil {
+		return local, err
+	}
+	if local.Server == "" {
+		return local, usagef("no server: start one with `millrace up`, or say --server URL --token TOKEN")
+	}
+	if r.Token != "" {
+		local.Token = r.Token
+	}
+	return local, nil
+}
+
+// localAddress reads what the `millrace up` that was started last over the data folder, or its demo, left there.
+func localAddress(data string) (clientAddress, error) {
 	newest, found := time.Time{}, clientAddress{}
-	for _, dir := range []string{filepath.Join(r.Data, demoFolder), r.Data} {
+	for _, dir := range []string{filepath.Join(data, demoFolder), data} {
 		path := filepath.Join(dir, clientFile)
 		info, err := os.Stat(path)
 		if err != nil || !info.ModTime().After(newest) {
@@ -46,16 +64,11 @@ func (r Remote) resolve() (clientAddress, error) {
 		if err != nil {
 			return found, fmt.Errorf("reading the local server's address: %w", err)
 		}
+		found = clientAddress{}
 		if err := json.Unmarshal(body, &found); err != nil {
 			return found, fmt.Errorf("%s: %w", path, err)
 		}
 		newest = info.ModTime()
-	}
-	if found.Server == "" {
-		return found, usagef("no server: start one with `millrace up`, or say --server URL --token TOKEN")
-	}
-	if r.Token != "" {
-		found.Token = r.Token
 	}
 	return found, nil
 }
@@ -92,9 +105,7 @@ func (r Remote) open(ctx context.Context, method, path string, body any, header 
 	if err != nil {
 		return nil, usagef("--server %s: %v", to.Server, err)
 	}
-	for k, v := range header {
-		req.Header[k] = v
-	}
+	maps.Copy(req.Header, header)
 	if body != nil {
 		req.Header.Set("Content-Type", "application/json")
 	}

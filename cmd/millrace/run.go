@@ -99,7 +99,7 @@ func (c *Cycle) config() (checkpoint.Config, error) {
 }
 
 // runRole opens what the role needs, refuses to work on tables of another version, and serves until it is told to stop.
-func runRole(ctx context.Context, out *Output, connect *Connect, listen, name string, make func(*parts) (role, error)) error {
+func runRole(ctx context.Context, out *Output, connect *Connect, listen, name string, assemble func(*parts) (role, error)) error {
 	p, err := connect.open(ctx, out, name)
 	if err != nil {
 		return err
@@ -108,7 +108,7 @@ func runRole(ctx context.Context, out *Output, connect *Connect, listen, name st
 	if err := postgres.CheckVersion(ctx, p.pool); err != nil {
 		return err
 	}
-	r, err := make(p)
+	r, err := assemble(p)
 	if err != nil {
 		return err
 	}

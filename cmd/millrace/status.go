@@ -4,7 +4,9 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"math"
 	"net/http"
+	"slices"
 
 	"millrace/checkpoint/candidate"
 	"millrace/checkpoint/cut"
@@ -12,11 +14,13 @@ import (
 	"millrace/checkpoint/gate"
 	"millrace/checkpoint/release"
 	"millrace/checkpoint/schedule"
+	"millrace/checkpoint/stats"
 	"millrace/distill/account"
 	"millrace/feed"
 	"millrace/internal/auth"
 	"millrace/schemas/gatepolicy"
 	"millrace/schemas/ledger"
+	"millrace/schemas/metric"
 	"millrace/web"
 )
 
@@ -142,14 +146,16 @@ func readLive(ctx context.Context, p *parts, s *web.Status) error {
 	return nil
 }
 
-// readCycle reads cuts, candidates and the schedule, newest first.
+// mostCycles are shown, the last ones.
+const mostCycles = 10
+
+// readCycle reads cuts, candidates and the schedule, oldest first.
 func readCycle(ctx context.Context, p *parts, s *web.Status) error {
 	cuts, err := cut.List(ctx, p.pool)
 	if err != nil {
 		return err
 	}
-	for i := len(cuts) - 1; i >= 0 && len(s.Cuts) < 10; i-- {
-		c := cuts[i]
+	for _, c := range cuts[max(0, len(cuts)-mostCycles):] {
 		x := web.Cut{ID: c.ID, At: c.DueAt, State: string(c.State), Base: c.Base, Reason: c.Reason}
 		if c.PackedAt != nil {
 			x.Rows = &c.Taken
@@ -160,8 +166,7 @@ func readCycle(ctx context.Context, p *parts, s *web.Status) error {
 	if err != nil {
 		return err
 	}
-	for i := len(candidates) - 1; i >= 0 && len(s.Candidates) < 10; i-- {
-		c := candidates[i]
+	for _, c := range candidates[max(0, len(candidates)-mostCycles):] {
 		s.Candidates = append(s.Candidates, web.Candidate{
 			ID: c.ID, Version: c.Version, Cut: c.Cut, State: string(c.State), At: c.Events[len(c.Events)-1].At, Reason: c.Reason,
 		})
@@ -186,16 +191,17 @@ func readTest(ctx context.Context, p *parts, s *web.Status) error {
 	e := all[len(all)-1]
 	frozen, err := experiment.VerdictOf(ctx, p.pool, e.CandidateID)
 	var v gate.Verdict
+	var evidence gate.Evidence
 	switch {
 	case err == nil:
-		v = frozen.Record.Verdict
-		s.Verdict = &web.Verdict{Candidate: e.CandidateID, Decision: string(v.Decision), At: frozen.At, Sentences: gate.Explain(v)}
+		v, evidence = frozen.Record.Verdict, frozen.Record.Evidence
+		s.Verdict = &web.Verdict{Candidate: e.CandidateID, Decision: string(v.Decision), At: frozen.At, Sentences: slices.Concat(v.Reasons, v.WouldChange)}
 	case errors.Is(err, experiment.ErrNoVerdict):
 		policy, err := gatepolicy.Parse([]byte(e.Policy))
 		if err != nil {
 			return err
 		}
-		evidence, err := experiment.Evidence(ctx, p.pool, &e, p.cfg.Topic, p.cfg.Partitions, s.LogTime)
+		evidence, err = experiment.Evidence(ctx, p.pool, &e, p.cfg.Topic, p.cfg.Partitions, s.LogTime)
 		if err != nil {
 			return err
 		}
@@ -205,13 +211,29 @@ func readTest(ctx context.Context, p *parts, s *web.Status) error {
 	}
 	s.Experiment = &web.Experiment{
 		ID: e.ID, Running: s.Verdict == nil, StartsAt: e.StartsAt, EndsAt: e.EndsAt,
-		Control:   web.Arm{Version: e.Control, Units: int64(v.Units.Control)},
-		Candidate: web.Arm{Version: e.Candidate, Units: int64(v.Units.Candidate)},
+		Control:   web.Arm{Version: e.Control, Units: v.Units.Control, Turns: settled(evidence.Metrics["incomplete"].Control)},
+		Candidate: web.Arm{Version: e.Candidate, Units: v.Units.Candidate, Turns: settled(evidence.Metrics["incomplete"].Candidate)},
+	}
+	if x := v.Units; x.Control+x.Candidate > 0 {
+		p := stats.SequentialSRM([]float64{float64(x.Control), float64(x.Candidate)}, []float64{.5, .5}, srmConcentration)
+		s.Experiment.SRM = &p
 	}
 	for _, f := range v.Metrics {
 		s.Experiment.Metrics = append(s.Experiment.Metrics, metricOf(f))
 	}
 	return nil
+}
+
+// srmConcentration is k of the sequential test of the split, as the gate takes it for small experiments.
+const srmConcentration = 100
+
+// settled is how many turns stand behind the sums of a metric that counts every settled turn once.
+func settled(sums []gate.BucketSum) int64 {
+	var n int64
+	for _, b := range sums {
+		n += b.Den
+	}
+	return n / metric.Millionth
 }
 
 // metricOf is a finding as the page shows it: positive is a benefit.
@@ -223,12 +245,7 @@ func metricOf(f gate.Finding) web.Metric {
 	if f.Guardrail {
 		m.Role = "guardrail"
 	}
-	if f.Control.Den > 0 {
-		m.Control = &f.Control.Value
-	}
-	if f.Candidate.Den > 0 {
-		m.Candidate = &f.Candidate.Value
-	}
+	m.Control, m.Candidate = sideOf(f, f.Control), sideOf(f, f.Candidate)
 	if !f.Observed {
 		return m
 	}
@@ -248,4 +265,16 @@ func metricOf(f gate.Finding) web.Metric {
 		}
 	}
 	return m
+}
+
+// sideOf is an arm's value in the metric's own unit; nil without a denominator.
+func sideOf(f gate.Finding, side gate.Side) *float64 {
+	if side.Den == 0 {
+		return nil
+	}
+	value := side.Value
+	if f.Scale == metric.Log {
+		value = math.Exp(value)
+	}
+	return &value
 }

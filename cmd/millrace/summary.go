@@ -35,29 +35,26 @@ type summary struct {
 	sentences []string
 }
 
-// show writes the state of the cycle on the screen.
+// show writes the state of the cycle: on a terminal six lines over each other, elsewhere a line for each new thing.
 func (d *demo) show(ctx context.Context, now time.Time) error {
-	if now.Minute()%5 != 0 && !d.screen.terminal {
+	if d.out.JSON || now.Minute()%5 != 0 {
 		return nil
 	}
-	b, _, err := readAccount(ctx, d.pool, d.cfg.Topic)
-	if err != nil {
-		return err
-	}
-	stats := d.driver.Stats()
-	lines := []string{
-		fmt.Sprintf("log time %s   sessions %s   events %s", clockOf(now.Sub(d.start)), thousands(stats.Assigned), thousands(stats.Accepted)),
-		fmt.Sprintf("turns %s = %s settled + %s open   records %s   %s", thousands(b.Opened), thousands(b.SettledTurns()), thousands(b.OpenTurns()), thousands(b.Read), balancedWord(b.Check())),
+	if d.screen.terminal {
+		status, err := readStatus(ctx, d.parts)
+		if err != nil {
+			return err
+		}
+		sessions := d.driver.Stats().Assigned
+		status.Turns.Sessions, status.StartedAt, status.CycleHours = &sessions, d.start, demoHours
+		d.screen.show(status.Lines()[1:]...)
+		return nil
 	}
 	story, err := d.story(ctx)
-	if err != nil {
-		return err
-	}
 	for _, line := range story {
 		d.screen.milestone(line)
 	}
-	d.screen.show(append(lines, story...)...)
-	return nil
+	return err
 }
 
 // story is the cycle so far, a line for each thing that happened.
@@ -89,17 +86,6 @@ func (d *demo) story(ctx context.Context) ([]string, error) {
 	}
 	lines = append(lines, fmt.Sprintf("%s %s", cand.ID, cand.State))
 	return lines, nil
-}
-
-func clockOf(d time.Duration) string {
-	return fmt.Sprintf("%02d:%02d", int(d.Hours()), int(d.Minutes())%60)
-}
-
-func balancedWord(err error) string {
-	if err != nil {
-		return "NOT BALANCED: " + err.Error()
-	}
-	return "balanced"
 }
 
 func thousands(n int64) string {
@@ -159,6 +145,9 @@ func (d *demo) summarise(ctx context.Context) (*summary, error) {
 		}
 	}
 	s.Records, s.Turns, s.Settled, s.Open = b.Read, b.Opened, b.SettledTurns(), b.OpenTurns()
+	for reason, n := range d.driver.Stats().Rejected {
+		s.Broken = append(s.Broken, fmt.Sprintf("the door rejected %d simulated events as %s, for instance: %s", n, reason, d.driver.Stats().Example))
+	}
 	for _, law := range []func(context.Context, *summary) error{d.exactlyOnce, d.onPolicy, d.cutBalances, d.evidenceFrozen, d.published} {
 		if err := law(ctx, s); err != nil {
 			return nil, err
@@ -289,7 +278,7 @@ func (d *demo) evidenceFrozen(ctx context.Context, s *summary) error {
 		s.Broken = append(s.Broken, "evidence is frozen: "+err.Error())
 	}
 	s.Verdict = string(v.Decision)
-	s.sentences = append([]string{fmt.Sprintf("A/B %s | %s units", thousands(int64(v.Units.Control)), thousands(int64(v.Units.Candidate)))}, gate.Explain(v)...)
+	s.sentences = append([]string{fmt.Sprintf("A/B %s | %s units, %s", thousands(v.Units.Control), thousands(v.Units.Candidate), map[bool]string{true: "decided early", false: "to its declared end"}[v.Early])}, v.Reasons...)
 	return nil
 }
 

@@ -133,7 +133,7 @@ func (c *UpCommand) openHouse(ctx context.Context, out *Output, dir string, now 
 	h.stops = append(h.stops, kafka.Close)
 	objects := filepath.Join(dir, "objects")
 	connect := Connect{
-		Postgres: url, Kafka: kafka.Brokers(), Topic: "millrace.sessions", Partitions: c.Partitions, Replicas: 1, Objects: objects,
+		Postgres: url, Kafka: kafka.Brokers(), Topic: defaultTopic, Partitions: c.Partitions, Replicas: 1, Objects: objects,
 		ControlKey: keys.ControlKey, UnitKey: keys.UnitKey, LogLevel: c.LogLevel, LogFormat: "text",
 	}
 	if err := os.MkdirAll(objects, 0o755); err != nil {
@@ -214,17 +214,15 @@ func emptyFolder(ctx context.Context, dir string) error {
 // leaveAddress lets the commands of this machine's user find the server.
 func (h *house) leaveAddress(dir string) error {
 	path := filepath.Join(dir, clientFile)
-	address := clientAddress{Server: "http://" + h.listener.Addr().String(), Token: h.token}
+	address := clientAddress{Server: "http://" + h.listener.Addr().String(), Token: h.token, Postgres: h.postgres, Topic: h.cfg.Topic}
 	if h.token == "" {
-		body, err := os.ReadFile(path)
-		if err != nil {
-			return nil //nolint:nilerr // there was none to keep: the user has the token
+		old := clientAddress{}
+		if body, err := os.ReadFile(path); err == nil {
+			if err := json.Unmarshal(body, &old); err != nil {
+				return fmt.Errorf("%s: %w", path, err)
+			}
 		}
-		var old clientAddress
-		if err := json.Unmarshal(body, &old); err != nil {
-			return fmt.Errorf("%s: %w", path, err)
-		}
-		address.Token = old.Token
+		address.Token = old.Token // none if it was deleted: the user has it
 	}
 	body, err := json.Marshal(address)
 	if err != nil {
@@ -240,13 +238,16 @@ type hands struct {
 	control  *checkpoint.Control
 }
 
+// upLeaseTerm is short: after a kill there is nobody else, and the partitions wait for it.
+const upLeaseTerm = 5 * time.Second
+
 // roles are all four, and the page.
 func (h *house) roles(cfg checkpoint.Config, clock func() time.Time, tickEvery time.Duration, note []string) (all []role, moved hands, err error) {
 	in, err := newIngest(h.parts, clock, tickEvery, &moved)
 	if err != nil {
 		return nil, moved, err
 	}
-	workers, err := newDistill(h.parts, 15*time.Second)
+	workers, err := newDistill(h.parts, upLeaseTerm)
 	if err != nil {
 		return nil, moved, err
 	}

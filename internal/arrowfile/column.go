@@ -288,7 +288,11 @@ func nested[R any](name string, element arrow.DataType, length func(*R) int, app
 			list := a.(*array.List)
 			items := list.ListValues()
 			for i := range rows {
-				if from, to := list.ValueOffsets(i); from < to {
+				from, to := list.ValueOffsets(i)
+				if from < 0 || from > to || to > int64(items.Len()) {
+					panic(fmt.Sprintf("column %s, row %d: items %d to %d of %d", name, i, from, to, items.Len()))
+				}
+				if from < to {
 					read(items, &rows[i], int(from), int(to))
 				}
 			}
