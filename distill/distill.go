@@ -105,7 +105,6 @@ func (d *Distill) Run(ctx context.Context) error {
 	every := time.NewTicker(d.cfg.LeaseTerm / 5)
 	defer every.Stop()
 	failing := false
-	defer d.leave(ctx)
 	for {
 		if err := d.balance(ctx); err != nil && ctx.Err() == nil {
 			if !failing {
@@ -120,15 +119,6 @@ func (d *Distill) Run(ctx context.Context) error {
 			return nil
 		case <-every.C:
 		}
-	}
-}
-
-// leave tells the others at once that this worker is gone; they find out by themselves if it can't.
-func (d *Distill) leave(ctx context.Context) {
-	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), 2*time.Second)
-	defer cancel()
-	if err := d.leases.leave(ctx); err != nil {
-		d.logger.Debug("leaving", "error", err)
 	}
 }
 

@@ -149,12 +149,6 @@ func (l *leases) release(ctx context.Context, lease *Lease) error {
 	return err
 }
 
-// leave takes this worker out of the count, so that the others take its share at once.
-func (l *leases) leave(ctx context.Context) error {
-	_, err := l.pool.Exec(ctx, `delete from worker where name = $1`, l.owner)
-	return err
-}
-
 // Vacate ends all leases of a topic and forgets its workers. It is for whoever knows that they are dead, since the log
 // is his alone, and so needn't wait for the leases to run out. If one lives all the same nothing is lost: the next
 // claim fences it, and it counts itself again. A commit that a dead worker's connection has under way is waited for.

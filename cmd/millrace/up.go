@@ -238,16 +238,13 @@ type hands struct {
 	control  *checkpoint.Control
 }
 
-// upLeaseTerm is short: after a kill there is nobody else, and the partitions wait for it.
-const upLeaseTerm = 5 * time.Second
-
 // roles are all four, and the page.
 func (h *house) roles(cfg checkpoint.Config, clock func() time.Time, tickEvery time.Duration, note []string) (all []role, moved hands, err error) {
 	in, err := newIngest(h.parts, clock, tickEvery, &moved)
 	if err != nil {
 		return nil, moved, err
 	}
-	workers, err := newDistill(h.parts, upLeaseTerm)
+	workers, err := newDistill(h.parts, 15*time.Second)
 	if err != nil {
 		return nil, moved, err
 	}
