@@ -128,7 +128,7 @@ func (d *Distill) prepare(ctx context.Context) error {
 		n, err := d.log.Partitions(ctx)
 		if err == nil {
 			d.partitions = n
-			err = d.leases.ensure(ctx, n)
+			err = Register(ctx, d.pool, d.cfg.Topic, n)
 		}
 		if err == nil {
 			return nil

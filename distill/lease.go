@@ -60,16 +60,6 @@ type leases struct {
 	term  time.Duration
 }
 
-// ensure makes the partitions' rows.
-func (l *leases) ensure(ctx context.Context, partitions int) error {
-	_, err := l.pool.Exec(ctx, `insert into partition (topic, partition)
-		select $1, p from generate_series(0, $2 - 1) p on conflict do nothing`, l.topic, partitions)
-	if err != nil {
-		return fmt.Errorf("making the partitions' rows: %w", err)
-	}
-	return nil
-}
-
 // share is how many partitions this worker should hold: all of them divided by the workers seen lately.
 func (l *leases) share(ctx context.Context) (int, error) {
 	var n int

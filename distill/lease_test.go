@@ -17,7 +17,7 @@ func TestTheDeadAreNotWaitedFor(t *testing.T) {
 		return &leases{pool: pool, topic: "sessions", owner: name, term: time.Hour}
 	}
 	killed, next := worker("killed"), worker("next")
-	require.NoError(t, killed.ensure(t.Context(), 4))
+	require.NoError(t, Register(t.Context(), pool, "sessions", 4))
 	share, err := killed.share(t.Context())
 	require.NoError(t, err)
 	require.Equal(t, 4, share)

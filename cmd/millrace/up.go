@@ -27,7 +27,7 @@ type UpCommand struct {
 	Listen     string `env:"MILLRACE_LISTEN" default:"127.0.0.1:8080" help:"Address of the API and the page."`
 	Postgres   string `env:"MILLRACE_POSTGRES" placeholder:"URL" help:"Use this Postgres. Otherwise this machine's binaries, or ones fetched once."`
 	KafkaPort  int    `default:"0" help:"Port of the embedded broker on 127.0.0.1, for emitters that write to Kafka directly; 0: any."`
-	Partitions int    `default:"8" help:"Partitions of the topic; chosen once."`
+	Partitions int    `placeholder:"N" help:"Partitions of the topic, chosen once; 8 at the first start."`
 	Reset      bool   `help:"Delete what the data folder holds and begin anew."`
 	Init       string `default:"base-0" placeholder:"VERSION" help:"Policy version that is live at the first start."`
 	Spec       string `placeholder:"FILE" help:"Reward spec of the first configuration; the shipped one otherwise."`
@@ -132,17 +132,21 @@ func (c *UpCommand) openHouse(ctx context.Context, out *Output, dir string, now 
 	}
 	h.stops = append(h.stops, kafka.Close)
 	objects := filepath.Join(dir, "objects")
-	connect := Connect{
-		Postgres: url, Kafka: kafka.Brokers(), Topic: defaultTopic, Partitions: c.Partitions, Replicas: 1, Objects: objects,
-		ControlKey: keys.ControlKey, UnitKey: keys.UnitKey, LogLevel: c.LogLevel, LogFormat: "text",
+	places := []place{
+		ControlKey{keys.ControlKey},
+		UnitKey{keys.UnitKey},
+		Brokers{kafka.Brokers()},
+		Objects{objects},
+		Database{Postgres: url, Topic: defaultTopic},
 	}
 	if err := os.MkdirAll(objects, 0o755); err != nil {
 		return h, err
 	}
-	if h.parts, err = connect.open(ctx, out, "up"); err != nil {
+	if h.parts, err = open(ctx, out, "up", Logging{LogLevel: c.LogLevel, LogFormat: "text"}, places...); err != nil {
 		return h, err
 	}
-	if err := migrate(ctx, h.parts, c.Windows, c.Spec, now); err != nil {
+	h.cfg.Partitions, h.cfg.ReplicationFactor = c.Partitions, 1
+	if err := migrate(ctx, h.parts, c.Windows, c.Spec, 8, now); err != nil {
 		return h, err
 	}
 	if err := vacate(ctx, h.parts); err != nil {
