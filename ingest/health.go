@@ -87,7 +87,7 @@ func (h *health) saw(err error) {
 	}
 	h.gauge.Set(1)
 	if before == logAway {
-		h.logger.Info("the log is back", "away", h.since.Sub(since).Round(time.Millisecond))
+		h.logger.Info("the log is back", "away", h.since.Sub(since).Round(time.Millisecond).String())
 	}
 }
 

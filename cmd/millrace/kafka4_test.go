@@ -20,6 +20,8 @@ import (
 	"github.com/jackc/pgx/v5/pgxpool"
 	"github.com/stretchr/testify/require"
 
+	"google.golang.org/protobuf/types/known/timestamppb"
+
 	"millrace/distill"
 	"millrace/distill/turn"
 	"millrace/feed"
@@ -196,7 +198,7 @@ func (w *world) post(to *process, token string, e *event.SessionEvent) (int, str
 
 func single(id string) *event.SessionEvent {
 	return &event.SessionEvent{
-		Source: "test", EventId: id, SessionId: id, Privacy: event.Privacy_FULL,
+		Source: "test", EventId: id, SessionId: id, Privacy: event.Privacy_FULL, OccurredAt: timestamppb.Now(),
 		Body: &event.SessionEvent_SessionEnded{SessionEnded: &event.SessionEnded{Reason: "closed"}},
 	}
 }

@@ -72,7 +72,7 @@ func newIngest(p *parts, clock func() time.Time, tickEvery time.Duration, moved 
 		Control: func(ctx context.Context, record *event.ControlRecord, at time.Time) error {
 			return eventlog.WriteControl(ctx, writer, p.keyring, p.cfg, record, at)
 		},
-		Probe:   func(ctx context.Context) error { _, err := reader.Partitions(ctx); return err },
+		Probe:   reader.Reachable,
 		Schemas: p.store, Guard: guard, Clock: clock, Logger: p.logger, Registerer: p.registry,
 	})
 	if err != nil {
@@ -116,7 +116,7 @@ func newDistill(p *parts, leaseTerm time.Duration) (role, error) {
 		return role{}, err
 	}
 	return role{name: "distill", run: d.Run, ready: func(ctx context.Context) error {
-		if _, err := reader.Partitions(ctx); err != nil {
+		if err := reader.Reachable(ctx); err != nil {
 			return err
 		}
 		return p.answers(ctx)
