@@ -86,7 +86,7 @@ generate: $(GEN) ## Writes the generated code anew from schemas/**/*.proto
 test-kafka: ## The four roles as processes against a real Kafka 4, installed on first use (needs java and mvn)
 	@deploy/kafka4.sh install
 	@trap 'deploy/kafka4.sh stop' EXIT; deploy/kafka4.sh start --brokers 1; \
-	MILLRACE_TEST_KAFKA="$$(deploy/kafka4.sh bootstrap)" go test -tags kafka4 -count 1 -v -run Kafka4 ./internal/eventlog ./cmd/millrace/...
+	MILLRACE_TEST_KAFKA="$$(deploy/kafka4.sh bootstrap)" go test -tags kafka4 -count 1 -p 1 -v -run Kafka4 ./internal/eventlog ./cmd/millrace
 
 .PHONY: clean
 clean: ## Removes what was built; data folders stay

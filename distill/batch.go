@@ -21,15 +21,10 @@ type batch struct {
 	logDigest   string
 	rows        []ledger.Row
 	samples     map[string][]sample.Row // by policy version
-	deadLetters []deadLetter
+	deadLetters []eventlog.DeadLetter
 	marks       []mark
 	sums        map[sumKey]sum
 	exposed     map[exposure]bool
-}
-
-type deadLetter struct {
-	record eventlog.Record
-	reason string
 }
 
 // mark is a cut's mark and where in the log it stands.
@@ -59,7 +54,7 @@ func (b *batch) add(record eventlog.Record, eff engine.Effects) {
 	b.last = record.Offset
 	b.logDigest = digestOf(record)
 	if eff.DeadLetter != "" {
-		b.deadLetters = append(b.deadLetters, deadLetter{record, eff.DeadLetter})
+		b.deadLetters = append(b.deadLetters, eventlog.DeadLetter{Record: record, Reason: eff.DeadLetter})
 	}
 	if eff.CutMark != "" {
 		b.marks = append(b.marks, mark{eff.CutMark, record.Offset})

@@ -95,17 +95,16 @@ func New(cfg Config, pool *pgxpool.Pool, log Log, deadLetters DeadLetters, store
 
 // Run holds this worker's share of the partitions until ctx is done, then gives them back.
 func (d *Distill) Run(ctx context.Context) error {
-	defer d.running.Wait()
 	if err := d.prepare(ctx); err != nil {
 		if ctx.Err() != nil {
 			return nil
 		}
 		return err
 	}
+	defer d.leave(ctx)
 	every := time.NewTicker(d.cfg.LeaseTerm / 5)
 	defer every.Stop()
 	failing := false
-	defer d.leave(ctx)
 	for {
 		if err := d.balance(ctx); err != nil && ctx.Err() == nil {
 			if !failing {
@@ -123,22 +122,13 @@ func (d *Distill) Run(ctx context.Context) error {
 	}
 }
 
-// leave tells the others at once that this worker is gone; they find out by themselves if it can't.
-func (d *Distill) leave(ctx context.Context) {
-	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), 2*time.Second)
-	defer cancel()
-	if err := d.leases.leave(ctx); err != nil {
-		d.logger.Debug("leaving", "error", err)
-	}
-}
-
 // prepare learns how many partitions there are, as soon as the log and Postgres answer.
 func (d *Distill) prepare(ctx context.Context) error {
 	for wait := 100 * time.Millisecond; ; wait = min(2*wait, 5*time.Second) {
 		n, err := d.log.Partitions(ctx)
 		if err == nil {
 			d.partitions = n
-			err = d.leases.ensure(ctx, n)
+			err = Register(ctx, d.pool, d.cfg.Topic, n)
 		}
 		if err == nil {
 			return nil
@@ -152,6 +142,16 @@ func (d *Distill) prepare(ctx context.Context) error {
 			return ctx.Err()
 		case <-time.After(wait):
 		}
+	}
+}
+
+// leave waits until every partition has been given back, and takes this worker out of the count.
+func (d *Distill) leave(ctx context.Context) {
+	d.running.Wait()
+	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), 2*time.Second)
+	defer cancel()
+	if err := d.leases.leave(ctx); err != nil {
+		d.logger.Debug("leaving", "error", err) // it is counted until its last sign of life is a lease old
 	}
 }
 

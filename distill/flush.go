@@ -116,22 +116,13 @@ func (w *worker) put(ctx context.Context, o object, body []byte) error {
 }
 
 // writeDeadLetters keeps the originals byte for byte, with why and where they stood.
-func (w *worker) writeDeadLetters(ctx context.Context, letters []deadLetter) error {
+func (w *worker) writeDeadLetters(ctx context.Context, letters []eventlog.DeadLetter) error {
 	if len(letters) == 0 {
 		return nil
 	}
 	messages := make([]eventlog.Message, len(letters))
 	for i, l := range letters {
-		r := l.record
-		messages[i] = eventlog.Message{
-			Partition: -1, Key: r.Key, Value: r.Value, Time: r.Time,
-			Headers: append(slices.Clone(r.Headers),
-				eventlog.Header{Key: "millrace-reason", Value: []byte(l.reason)},
-				eventlog.Header{Key: "millrace-topic", Value: []byte(r.Topic)},
-				eventlog.Header{Key: "millrace-partition", Value: []byte(strconv.Itoa(int(r.Partition)))},
-				eventlog.Header{Key: "millrace-offset", Value: []byte(strconv.FormatInt(r.Offset, 10))},
-			),
-		}
+		messages[i] = l.Message()
 	}
 	return w.patiently(ctx, "writing dead letters", func() error {
 		for _, err := range w.deadLetters.Write(ctx, messages...) {

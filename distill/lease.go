@@ -60,16 +60,6 @@ type leases struct {
 	term  time.Duration
 }
 
-// ensure makes the partitions' rows.
-func (l *leases) ensure(ctx context.Context, partitions int) error {
-	_, err := l.pool.Exec(ctx, `insert into partition (topic, partition)
-		select $1, p from generate_series(0, $2 - 1) p on conflict do nothing`, l.topic, partitions)
-	if err != nil {
-		return fmt.Errorf("making the partitions' rows: %w", err)
-	}
-	return nil
-}
-
 // share is how many partitions this worker should hold: all of them divided by the workers seen lately.
 func (l *leases) share(ctx context.Context) (int, error) {
 	var n int
@@ -147,6 +137,18 @@ func (l *leases) release(ctx context.Context, lease *Lease) error {
 	_, err := l.pool.Exec(ctx, `update partition set owner = null, lease_until = null
 		where topic = $1 and partition = $2 and epoch = $3`, lease.Topic, lease.Partition, lease.Epoch)
 	return err
+}
+
+// Vacate ends all leases of a topic and forgets its workers. It is for whoever knows that they are dead, since the log
+// is his alone, and so needn't wait for the leases to run out. If one lives all the same nothing is lost: the next
+// claim fences it, and it counts itself again. A commit that a dead worker's connection has under way is waited for.
+func Vacate(ctx context.Context, pool *pgxpool.Pool, topic string) error {
+	_, err := pool.Exec(ctx, `with workers as (delete from worker)
+		update partition set owner = null, lease_until = null where topic = $1 and owner is not null`, topic)
+	if err != nil {
+		return fmt.Errorf("ending the leases of %s: %w", topic, err)
+	}
+	return nil
 }
 
 // halt stops the partition for everybody, with the reason on record, until a person resumes it.

@@ -134,6 +134,8 @@ func (f *Feed) await(ctx context.Context, version string, after, limit int64, wa
 			return nil, ctx.Err()
 		case <-deadline.C:
 			wait = 0 // one last look
+		case <-f.cfg.Stopping:
+			wait = 0
 		case <-next:
 		case <-look.C:
 		}

@@ -19,6 +19,8 @@ type Config struct {
 
 	// Guard wraps the API: who may read shards (scope shards:read). Required.
 	Guard func(http.Handler) http.Handler
+	// Stopping is closed when the server stops: waiting readers get an answer. nil: they wait to the end.
+	Stopping <-chan struct{}
 	// MaxWait is the longest long-poll; default 60 s. The server's write timeout must be longer.
 	MaxWait time.Duration
 }

@@ -87,7 +87,7 @@ func (h *health) saw(err error) {
 	}
 	h.gauge.Set(1)
 	if before == logAway {
-		h.logger.Info("the log is back", "away", h.since.Sub(since).Round(time.Millisecond))
+		h.logger.Info("the log is back", "away", h.since.Sub(since).Round(time.Millisecond).String())
 	}
 }
 
@@ -103,9 +103,14 @@ func healthz(w http.ResponseWriter, _ *http.Request) {
 	writeJSON(w, http.StatusOK, map[string]bool{"alive": true})
 }
 
-// readyz: the gateway may be sent events.
+// Ready says whether the gateway may be sent events, and if not, why.
+func (g *Gateway) Ready(ctx context.Context) error {
+	_, err := g.health.ready(ctx)
+	return err
+}
+
 func (g *Gateway) readyz(w http.ResponseWriter, r *http.Request) {
-	if _, err := g.health.ready(r.Context()); err != nil {
+	if err := g.Ready(r.Context()); err != nil {
 		w.Header().Set("Retry-After", "1")
 		writeJSON(w, http.StatusServiceUnavailable, map[string]any{"ready": false, "reason": err.Error()})
 		return

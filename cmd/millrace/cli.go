@@ -15,6 +15,10 @@ var groups = []kong.Group{
 	{Key: "train", Title: "Rewards, shards and candidates:"},
 	{Key: "release", Title: "Gates and releases:"},
 	{Key: "operate", Title: "Operation:"},
+	{Key: "places", Title: "Where things are:"},
+	{Key: "first", Title: "At the first time:"},
+	{Key: "windows", Title: "Windows and schedule:"},
+	{Key: "demo", Title: "The demo:"},
 }
 
 // CLI is the command line: one field for each command or group of commands, each in a file of its own.
@@ -32,12 +36,14 @@ type CLI struct {
 	Experiment ExperimentCommand `cmd:"" group:"release" help:"The A/B tests."`
 	Release    ReleaseCommand    `cmd:"" group:"release" help:"What is live, promote, roll back, history."`
 
-	Run       RunCommand       `cmd:"" group:"operate" help:"One role as a process: ingest, distill, feed or checkpoint."`
-	Migrate   MigrateCommand   `cmd:"" group:"operate" help:"Make or update topics and tables, and write the first configuration."`
-	Account   AccountCommand   `cmd:"" group:"operate" help:"The no-seam table: every record read and every turn opened, and what became of it."`
-	Partition PartitionCommand `cmd:"" group:"operate" help:"Show the partitions, or resume a halted one."`
-	Token     TokenCommand     `cmd:"" group:"operate" help:"Bearer tokens: create, list, revoke."`
-	Version   VersionCommand   `cmd:"" group:"operate" help:"The version of this build."`
+	Run         RunCommand         `cmd:"" group:"operate" help:"One role as a process: ingest, distill, feed or checkpoint."`
+	Migrate     MigrateCommand     `cmd:"" group:"operate" help:"Make or update topics and tables, and write the first configuration."`
+	Account     AccountCommand     `cmd:"" group:"operate" help:"The no-seam table: every record read and every turn opened, and what became of it."`
+	Partition   PartitionCommand   `cmd:"" group:"operate" help:"Show the partitions, or resume a halted one."`
+	DeadLetters DeadLettersCommand `cmd:"" name:"deadletters" group:"operate" help:"Records that could not be taken: list, show, replay."`
+	Doctor      DoctorCommand      `cmd:"" group:"operate" help:"Look at Postgres, Kafka, the object store and the partitions, and say what is wrong."`
+	Token       TokenCommand       `cmd:"" group:"operate" help:"Bearer tokens: create, list, revoke."`
+	Version     VersionCommand     `cmd:"" group:"operate" help:"The version of this build."`
 }
 
 // Output is where a command prints, and how.

@@ -4,11 +4,14 @@ import (
 	"cmp"
 	"context"
 	"encoding/hex"
+	"errors"
 	"fmt"
 	"log/slog"
 	"os"
 	"strings"
+	"time"
 
+	"github.com/jackc/pgx/v5/pgconn"
 	"github.com/jackc/pgx/v5/pgxpool"
 	"github.com/prometheus/client_golang/prometheus"
 
@@ -18,19 +21,35 @@ import (
 	"millrace/internal/telemetry"
 )
 
-// Connect says where the log, the tables and the objects are. Roles and commands that work on them share it.
-type Connect struct {
-	Postgres   string   `env:"MILLRACE_POSTGRES" placeholder:"URL" help:"Postgres, for instance postgres://millrace@db/millrace."`
-	Kafka      []string `env:"MILLRACE_KAFKA" placeholder:"HOST:PORT,…" help:"Brokers of Kafka 3.x or 4.x."`
-	Topic      string   `env:"MILLRACE_TOPIC" default:"${default_topic}" help:"The topic of session events."`
-	Partitions int      `env:"MILLRACE_PARTITIONS" default:"64" help:"Partitions of a topic that is made; chosen once."`
-	Replicas   int      `env:"MILLRACE_REPLICAS" default:"1" help:"Replicas of a topic that is made."`
-	Objects    string   `env:"MILLRACE_OBJECTS" placeholder:"URL" help:"Object store: a folder, or s3://bucket/prefix?endpoint=…"`
-	ControlKey string   `env:"MILLRACE_CONTROL_KEY" placeholder:"HEX" help:"Key that signs control records, at least 32 hex digits."`
-	UnitKey    string   `env:"MILLRACE_UNIT_KEY" placeholder:"HEX" help:"Key of the units' pseudonyms, at least 32 hex digits."`
-	LogLevel   string   `env:"MILLRACE_LOG_LEVEL" enum:"debug,info,warn,error" default:"info" help:"${enum}."`
-	LogFormat  string   `env:"MILLRACE_LOG_FORMAT" enum:"json,text" default:"json" help:"${enum}."`
-}
+// What a role or command is told of the places that it works on: each embeds what it needs, and no more.
+type (
+	// Database is Postgres, and the topic whose tables are meant.
+	Database struct {
+		Postgres string `group:"places" env:"MILLRACE_POSTGRES" placeholder:"URL" help:"Postgres, as in postgres://millrace@db/millrace."`
+		Topic    string `group:"places" env:"MILLRACE_TOPIC" default:"${default_topic}" help:"The topic of session events."`
+	}
+	// Brokers is Kafka.
+	Brokers struct {
+		Kafka []string `group:"places" sep:"," env:"MILLRACE_KAFKA" placeholder:"HOST:PORT" help:"Brokers of Kafka 3.x or 4.x, with commas between them."`
+	}
+	// Objects is the object store.
+	Objects struct {
+		Objects string `group:"places" env:"MILLRACE_OBJECTS" placeholder:"URL" help:"Object store: a folder, or s3://bucket/prefix?endpoint=http://host:9000."`
+	}
+	// ControlKey signs what may change what a worker does.
+	ControlKey struct {
+		ControlKey string `group:"places" env:"MILLRACE_CONTROL_KEY" placeholder:"HEX" help:"Key that signs control records, the same for all roles: openssl rand -hex 32."`
+	}
+	// UnitKey makes the pseudonyms of units.
+	UnitKey struct {
+		UnitKey string `group:"places" env:"MILLRACE_UNIT_KEY" placeholder:"HEX" help:"Key of the units' pseudonyms, never changed: openssl rand -hex 32."`
+	}
+	// Logging is how a role says what happens.
+	Logging struct {
+		LogLevel  string `env:"MILLRACE_LOG_LEVEL" enum:"debug,info,warn,error" default:"info" help:"Least level that is logged: ${enum}."`
+		LogFormat string `env:"MILLRACE_LOG_FORMAT" enum:"json,text" default:"json" help:"How it is logged: ${enum}."`
+	}
+)
 
 // parts are the opened connections that roles are made of.
 type parts struct {
@@ -43,63 +62,106 @@ type parts struct {
 	owner    string
 	logger   *slog.Logger
 	registry *prometheus.Registry
+	stopping chan struct{} // closed when the door closes: whoever waits for news gets an answer
 	closers  []func()
 }
 
-// open connects to Postgres and the object store and checks what it was told. The log is dialled when it is used.
-func (c *Connect) open(ctx context.Context, out *Output, role string) (*parts, error) {
-	for _, need := range []struct{ value, flag string }{
-		{c.Postgres, "--postgres"},
-		{strings.Join(c.Kafka, ","), "--kafka"},
-		{c.Objects, "--objects"},
-		{c.ControlKey, "--control-key"},
-		{c.UnitKey, "--unit-key"},
-	} {
-		if need.value == "" {
-			return nil, usagef("%s is missing (or the variable MILLRACE_%s); `millrace up` needs none of this", need.flag,
-				strings.ToUpper(strings.ReplaceAll(need.flag[2:], "-", "_")))
-		}
-	}
-	controlKey, err := key("--control-key", c.ControlKey)
-	if err != nil {
+// quiet is how commands log that aren't roles: their answer says all.
+var quiet = Logging{LogLevel: "error", LogFormat: "text"}
+
+// place is one of the places above.
+type place interface {
+	given() (value, flag string)
+	open(ctx context.Context, p *parts) error
+}
+
+// open checks what was said of all places, and then opens them. The log is dialled when it is used.
+func open(ctx context.Context, out *Output, who string, logging Logging, places ...place) (*parts, error) {
+	if err := allGiven(places); err != nil {
 		return nil, err
 	}
-	unitKey, err := key("--unit-key", c.UnitKey)
-	if err != nil {
-		return nil, err
-	}
-	logger, err := telemetry.NewLogger(out.Err, c.LogFormat, c.LogLevel)
-	if err != nil {
-		return nil, usagef("%v", err)
-	}
-	keyring, err := eventlog.NewKeyring(map[string][]byte{"1": controlKey}, "1")
-	if err != nil {
-		return nil, err
-	}
-	store, err := objstore.Open(c.Objects)
-	if err != nil {
-		return nil, fmt.Errorf("object store %s: %w", c.Objects, err)
-	}
-	pool, err := postgres.Open(ctx, c.Postgres, "millrace "+role)
+	logger, err := logging.logger(out, who)
 	if err != nil {
 		return nil, err
 	}
 	host, _ := os.Hostname()
-	return &parts{
-		cfg: eventlog.Config{
-			Brokers: c.Kafka, Topic: c.Topic, Partitions: c.Partitions, ReplicationFactor: c.Replicas, ClientID: "millrace-" + role,
-		},
-		postgres: c.Postgres, pool: pool, store: store, keyring: keyring, unitKey: unitKey,
-		owner:  fmt.Sprintf("%s/%d/%s", host, os.Getpid(), role),
-		logger: logger.With("role", role), registry: telemetry.NewRegistry(), closers: []func(){pool.Close},
-	}, nil
+	p := &parts{
+		cfg:    eventlog.Config{ClientID: "millrace-" + who},
+		owner:  fmt.Sprintf("%s/%d/%s", host, os.Getpid(), who),
+		logger: logger, registry: telemetry.NewRegistry(), stopping: make(chan struct{}),
+	}
+	for _, at := range places {
+		if err := at.open(ctx, p); err != nil {
+			p.close()
+			return nil, err
+		}
+	}
+	return p, nil
 }
 
-// close closes what was opened, last first.
-func (p *parts) close() {
-	for i := len(p.closers) - 1; i >= 0; i-- {
-		p.closers[i]()
+// allGiven names everything that wasn't said, at once.
+func allGiven(places []place) error {
+	var missing []string
+	for _, at := range places {
+		if value, flag := at.given(); value == "" {
+			missing = append(missing, fmt.Sprintf("--%s (or MILLRACE_%s)", flag, strings.ToUpper(strings.ReplaceAll(flag, "-", "_"))))
+		}
 	}
+	if len(missing) > 0 {
+		return usagef("missing: %s; `millrace up` needs none of this", strings.Join(missing, ", "))
+	}
+	return nil
+}
+
+func (l Logging) logger(out *Output, who string) (*slog.Logger, error) {
+	logger, err := telemetry.NewLogger(out.Err, l.LogFormat, l.LogLevel)
+	if err != nil {
+		return nil, usagef("%v", err)
+	}
+	return logger.With("role", who), nil
+}
+
+func (d Database) given() (string, string) { return d.Postgres, "postgres" }
+
+func (d Database) open(ctx context.Context, p *parts) (err error) {
+	p.cfg.Topic, p.postgres = d.Topic, d.Postgres
+	if p.pool, err = postgres.Open(ctx, d.Postgres, p.cfg.ClientID); err != nil {
+		return err
+	}
+	p.closers = append(p.closers, p.pool.Close)
+	return nil
+}
+
+func (b Brokers) given() (string, string) { return strings.Join(b.Kafka, ","), "kafka" }
+
+func (b Brokers) open(_ context.Context, p *parts) error {
+	p.cfg.Brokers = b.Kafka
+	return nil
+}
+
+func (o Objects) given() (string, string) { return o.Objects, "objects" }
+
+func (o Objects) open(_ context.Context, p *parts) (err error) {
+	p.store, err = objstore.Open(o.Objects)
+	return err
+}
+
+func (k ControlKey) given() (string, string) { return k.ControlKey, "control-key" }
+
+func (k ControlKey) open(_ context.Context, p *parts) error {
+	b, err := key("--control-key", k.ControlKey)
+	if err != nil {
+		return err
+	}
+	p.keyring, err = eventlog.NewKeyring(map[string][]byte{"1": b}, "1")
+	return err
+}
+
+func (k UnitKey) given() (string, string) { return k.UnitKey, "unit-key" }
+
+func (k UnitKey) open(_ context.Context, p *parts) (err error) {
+	p.unitKey, err = key("--unit-key", k.UnitKey)
+	return err
 }
 
 func key(flag, text string) ([]byte, error) {
@@ -133,6 +195,41 @@ func (t *Tables) open(ctx context.Context, command string) (*pgxpool.Pool, strin
 		}
 		url, topic = local.Postgres, cmp.Or(topic, local.Topic)
 	}
-	pool, err := postgres.Open(ctx, url, "millrace "+command)
+	pool, err := postgres.Open(ctx, url, "millrace-"+command)
 	return pool, cmp.Or(topic, defaultTopic), err
+}
+
+// close closes what was opened, last first.
+func (p *parts) close() {
+	for i := len(p.closers) - 1; i >= 0; i-- {
+		p.closers[i]()
+	}
+}
+
+// postgresAway says whether Postgres may answer later: it can't be reached, starts or stops.
+func postgresAway(err error) bool {
+	var refused *pgconn.PgError
+	if errors.As(err, &refused) {
+		return strings.HasPrefix(refused.Code, "57P") || strings.HasPrefix(refused.Code, "08")
+	}
+	var connecting *pgconn.ConnectError
+	return errors.As(err, &connecting) || errors.Is(err, context.DeadlineExceeded)
+}
+
+// patiently tries until it works, as long as the error may pass and nobody says stop. It says once what it waits for.
+func patiently(ctx context.Context, logger *slog.Logger, what string, mayPass func(error) bool, try func() error) error {
+	for wait, tries := 100*time.Millisecond, 0; ; wait, tries = min(2*wait, 5*time.Second), tries+1 {
+		err := try()
+		if err == nil || ctx.Err() != nil || !mayPass(err) {
+			return err
+		}
+		if tries == 0 {
+			logger.Warn("waiting: "+what, "error", err)
+		}
+		select {
+		case <-ctx.Done():
+			return err
+		case <-time.After(wait):
+		}
+	}
 }

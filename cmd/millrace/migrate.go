@@ -1,6 +1,7 @@
 package main
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -30,36 +31,59 @@ type Windows struct {
 
 // MigrateCommand makes topics, tables and the first configuration.
 type MigrateCommand struct {
-	Connect `embed:""`
-	Windows `embed:""`
-	Spec    string `placeholder:"FILE" help:"Reward spec of the first configuration; the shipped one otherwise."`
+	Database   `embed:""`
+	Brokers    `embed:""`
+	Objects    `embed:""`
+	ControlKey `embed:""`
+	Partitions int `group:"first" env:"MILLRACE_PARTITIONS" placeholder:"N" help:"Partitions of the topic, chosen once and amply. Default: as it has them; 64 for a new one."`
+	Replicas   int `group:"first" env:"MILLRACE_REPLICAS" default:"1" help:"Replicas of topics that are made; 3 where losing one broker must lose nothing."`
+	Windows    `embed:"" group:"first"`
+	Spec       string `group:"first" env:"MILLRACE_SPEC" placeholder:"FILE" help:"Reward spec of the first configuration; the shipped one otherwise."`
 }
 
 // Help is what 'millrace migrate --help' adds.
 func (c *MigrateCommand) Help() string {
-	return "Safe to repeat. A configuration that was adopted before stays in force.\n\n  millrace migrate --postgres postgres://millrace@db/millrace --kafka kafka:9092 --objects s3://millrace"
+	return `Safe to repeat, and to be repeated after every update. A configuration that was adopted before stays in force.
+
+  millrace migrate --postgres postgres://millrace@db/millrace --kafka kafka:9092 --objects s3://millrace --replicas 3`
 }
 
 // Run implements the command.
 func (c *MigrateCommand) Run(ctx context.Context, out *Output) error {
-	p, err := c.open(ctx, out, "migrate")
+	p, err := open(ctx, out, "migrate", quiet, c.ControlKey, c.Brokers, c.Objects, c.Database)
 	if err != nil {
 		return err
 	}
 	defer p.close()
-	if err := migrate(ctx, p, c.Windows, c.Spec, time.Now()); err != nil {
+	p.cfg.Partitions, p.cfg.ReplicationFactor = c.Partitions, c.Replicas
+	if err := migrate(ctx, p, c.Windows, c.Spec, 64, time.Now()); err != nil {
 		return err
 	}
-	out.Print("topics %s, %s and %s, the tables and the configuration are there", p.cfg.Topic, p.cfg.DeadLetterTopic(), p.cfg.CheckpointTopic())
+	out.Print("topics %s (%d partitions), %s and %s, the tables and the configuration are there", p.cfg.Topic, p.cfg.Partitions,
+		p.cfg.DeadLetterTopic(), p.cfg.CheckpointTopic())
 	return nil
 }
 
-// migrate makes what is missing: topics, tables, and in every partition the first configuration, its documents first.
-func migrate(ctx context.Context, p *parts, w Windows, specFile string, now time.Time) error {
+// brokersAnswerBy is how long a new topic, or a broker that just starts, is waited for.
+const brokersAnswerBy = time.Minute
+
+// migrate makes what is missing: tables, topics, and in every partition the first configuration, its documents first.
+// A new topic gets so many partitions unless p says how many.
+func migrate(ctx context.Context, p *parts, w Windows, specFile string, partitions int, now time.Time) error {
 	if err := postgres.Migrate(ctx, p.postgres); err != nil {
 		return err
 	}
-	if err := eventlog.Ensure(ctx, p.cfg); err != nil {
+	has, err := distill.Partitions(ctx, p.pool, p.cfg.Topic)
+	if err != nil {
+		return err
+	}
+	p.cfg.Partitions = cmp.Or(p.cfg.Partitions, has, partitions)
+	waiting, cancel := context.WithTimeout(ctx, brokersAnswerBy)
+	defer cancel()
+	if err := eventlog.Ensure(waiting, p.cfg); err != nil {
+		return err
+	}
+	if err := distill.Register(ctx, p.pool, p.cfg.Topic, p.cfg.Partitions); err != nil {
 		return err
 	}
 	spec, document, err := readSpec(specFile)

@@ -2,6 +2,7 @@ package main
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"net/http"
 	"time"
@@ -20,7 +21,8 @@ import (
 type role struct {
 	name    string
 	run     func(context.Context) error
-	handler map[string]http.Handler // by the prefix of its routes
+	ready   func(context.Context) error // may it take work now?
+	handler map[string]http.Handler     // by the prefix of its routes
 }
 
 // writer opens a writer of a topic; it is closed with the parts.
@@ -40,6 +42,14 @@ func (p *parts) reader() (*eventlog.Reader, error) {
 	}
 	p.closers = append(p.closers, func() { _ = r.Close() })
 	return r, nil
+}
+
+// answers says whether Postgres does.
+func (p *parts) answers(ctx context.Context) error {
+	if err := p.pool.Ping(ctx); err != nil {
+		return errors.New("Postgres does not answer")
+	}
+	return nil
 }
 
 // guard lets requests through by their bearer tokens.
@@ -62,7 +72,7 @@ func newIngest(p *parts, clock func() time.Time, tickEvery time.Duration, moved 
 		Control: func(ctx context.Context, record *event.ControlRecord, at time.Time) error {
 			return eventlog.WriteControl(ctx, writer, p.keyring, p.cfg, record, at)
 		},
-		Probe:   func(ctx context.Context) error { _, err := reader.Partitions(ctx); return err },
+		Probe:   reader.Reachable,
 		Schemas: p.store, Guard: guard, Clock: clock, Logger: p.logger, Registerer: p.registry,
 	})
 	if err != nil {
@@ -77,7 +87,7 @@ func newIngest(p *parts, clock func() time.Time, tickEvery time.Duration, moved 
 	}
 	tokens := auth.Handler(p.pool, guard)
 	return role{
-		name: "ingest",
+		name: "ingest", ready: gateway.Ready,
 		run: func(ctx context.Context) error {
 			group, ctx := errgroup.WithContext(ctx)
 			group.Go(func() error { return gateway.Run(ctx) })
@@ -105,7 +115,12 @@ func newDistill(p *parts, leaseTerm time.Duration) (role, error) {
 	if err != nil {
 		return role{}, err
 	}
-	return role{name: "distill", run: d.Run}, nil
+	return role{name: "distill", run: d.Run, ready: func(ctx context.Context) error {
+		if err := reader.Reachable(ctx); err != nil {
+			return err
+		}
+		return p.answers(ctx)
+	}}, nil
 }
 
 // newCheckpoint is the loop from the cut to the live pointer, and its API.
@@ -140,7 +155,7 @@ func newCheckpoint(p *parts, cfg checkpoint.Config, now func() time.Time) (role,
 		DB: p.pool, Store: p.store, Now: now, Guard: p.guard().Middleware, Topic: p.cfg.Topic, Partitions: p.cfg.Partitions, Log: p.logger,
 	}
 	h := api.Handler()
-	return role{name: "checkpoint", run: control.Run, handler: map[string]http.Handler{
+	return role{name: "checkpoint", run: control.Run, ready: p.answers, handler: map[string]http.Handler{
 		"/v1/cuts": h, "/v1/cuts/": h, "/v1/candidates": h, "/v1/candidates/": h, "/v1/experiments": h, "/v1/experiments/": h, "/v1/release": h, "/v1/release/": h,
 	}}, control, nil
 }

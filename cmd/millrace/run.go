@@ -2,9 +2,12 @@ package main
 
 import (
 	"context"
+	"errors"
+	"fmt"
 	"time"
 
 	"millrace/checkpoint"
+	"millrace/distill"
 	"millrace/internal/postgres"
 )
 
@@ -18,59 +21,111 @@ type RunCommand struct {
 
 // Serving is where a role answers.
 type Serving struct {
-	Listen string `env:"MILLRACE_LISTEN" default:"127.0.0.1:8080" help:"Address to listen on."`
+	Listen  string `env:"MILLRACE_LISTEN" default:"127.0.0.1:8080" help:"Address to listen on; port 0: any free one, which the log names."`
+	Logging `embed:""`
 }
 
 // RunIngest is run ingest.
 type RunIngest struct {
-	Connect `embed:""`
-	Serving `embed:""`
+	Database   `embed:""`
+	Brokers    `embed:""`
+	Objects    `embed:""`
+	ControlKey `embed:""`
+	Serving    `embed:""`
+}
+
+// Help is what 'millrace run ingest --help' adds.
+func (c *RunIngest) Help() string {
+	return `Answers POST /v1/events, PUT /v1/tool-schemas/DIGEST, OFREP and /v1/tokens; /healthz, /readyz, /metrics.
+/readyz is 503 while Kafka takes nothing; events are then answered "retry".
+
+  millrace run ingest --postgres postgres://millrace@db/millrace --kafka kafka:9092 --objects s3://millrace --listen :8080`
 }
 
 // Run implements the command.
 func (c *RunIngest) Run(ctx context.Context, out *Output) error {
-	return runRole(ctx, out, &c.Connect, c.Listen, "ingest", func(p *parts) (role, error) {
+	places := []place{c.ControlKey, c.Brokers, c.Objects, c.Database}
+	return runRole(ctx, out, c.Serving, "ingest", places, func(p *parts) (role, error) {
 		return newIngest(p, time.Now, 0, nil)
 	})
 }
 
 // RunDistill is run distill.
 type RunDistill struct {
-	Connect   `embed:""`
-	Serving   `embed:""`
-	LeaseTerm time.Duration `default:"15s" help:"How long a silent worker keeps its partitions."`
+	Database   `embed:""`
+	Brokers    `embed:""`
+	Objects    `embed:""`
+	ControlKey `embed:""`
+	UnitKey    `embed:""`
+	Serving    `embed:""`
+	LeaseTerm  time.Duration `env:"MILLRACE_LEASE_TERM" default:"15s" help:"How long a silent worker keeps its partitions; the same for all."`
+}
+
+// Help is what 'millrace run distill --help' adds.
+func (c *RunDistill) Help() string {
+	return `Workers share the topic's partitions by leases in Postgres: start as many as you like, kill any.
+Answers /healthz, /readyz and /metrics only.
+
+  millrace run distill --postgres postgres://millrace@db/millrace --kafka kafka:9092 --objects s3://millrace`
 }
 
 // Run implements the command.
 func (c *RunDistill) Run(ctx context.Context, out *Output) error {
-	return runRole(ctx, out, &c.Connect, c.Listen, "distill", func(p *parts) (role, error) { return newDistill(p, c.LeaseTerm) })
+	if c.LeaseTerm < time.Second {
+		return usagef("--lease-term %s: give at least 1s", c.LeaseTerm)
+	}
+	places := []place{c.ControlKey, c.UnitKey, c.Brokers, c.Objects, c.Database}
+	return runRole(ctx, out, c.Serving, "distill", places, func(p *parts) (role, error) {
+		return newDistill(p, c.LeaseTerm)
+	})
 }
 
 // RunFeed is run feed.
 type RunFeed struct {
-	Connect `embed:""`
-	Serving `embed:""`
+	Database `embed:""`
+	Objects  `embed:""`
+	Serving  `embed:""`
+}
+
+// Help is what 'millrace run feed --help' adds.
+func (c *RunFeed) Help() string {
+	return `Answers GET /v1/policies, /v1/policies/VERSION/shards, /v1/shards/ID and /v1/ledger; /healthz, /readyz, /metrics.
+All serve; one of them at a time numbers and publishes.
+
+  millrace run feed --postgres postgres://millrace@db/millrace --objects s3://millrace --listen :8080`
 }
 
 // Run implements the command.
 func (c *RunFeed) Run(ctx context.Context, out *Output) error {
-	return runRole(ctx, out, &c.Connect, c.Listen, "feed", newFeed)
+	return runRole(ctx, out, c.Serving, "feed", []place{c.Objects, c.Database}, newFeed)
 }
 
 // RunCheckpoint is run checkpoint.
 type RunCheckpoint struct {
-	Connect `embed:""`
-	Serving `embed:""`
-	Cycle   `embed:""`
+	Database   `embed:""`
+	Brokers    `embed:""`
+	Objects    `embed:""`
+	ControlKey `embed:""`
+	Serving    `embed:""`
+	Cycle      `embed:""`
+}
+
+// Help is what 'millrace run checkpoint --help' adds.
+func (c *RunCheckpoint) Help() string {
+	return `Answers /v1/cuts, /v1/candidates, /v1/experiments, /v1/release and the page; /healthz, /readyz, /metrics.
+All serve; one of them at a time leads. Say once what serves now: millrace release init VERSION.
+
+  millrace run checkpoint --postgres postgres://millrace@db/millrace --kafka kafka:9092 --objects s3://millrace`
 }
 
 // Run implements the command.
 func (c *RunCheckpoint) Run(ctx context.Context, out *Output) error {
-	return runRole(ctx, out, &c.Connect, c.Listen, "checkpoint", func(p *parts) (role, error) {
-		cfg, err := c.config()
-		if err != nil {
-			return role{}, err
-		}
+	cfg, err := c.config()
+	if err != nil {
+		return err
+	}
+	places := []place{c.ControlKey, c.Brokers, c.Objects, c.Database}
+	return runRole(ctx, out, c.Serving, "checkpoint", places, func(p *parts) (role, error) {
 		r, _, err := newCheckpoint(p, cfg, time.Now)
 		if err != nil {
 			return r, err
@@ -81,8 +136,8 @@ func (c *RunCheckpoint) Run(ctx context.Context, out *Output) error {
 
 // Cycle is how often a cut is made and by which rules its candidate is tested.
 type Cycle struct {
-	Every  time.Duration `default:"5h" help:"Time between two cuts."`
-	Policy string        `placeholder:"FILE" help:"Gate policy; the shipped one otherwise."`
+	Every  time.Duration `env:"MILLRACE_EVERY" default:"5h" help:"Time between two cuts."`
+	Policy string        `env:"MILLRACE_POLICY" placeholder:"FILE" help:"Gate policy; the shipped one otherwise."`
 }
 
 func (c *Cycle) config() (checkpoint.Config, error) {
@@ -99,18 +154,67 @@ func (c *Cycle) config() (checkpoint.Config, error) {
 }
 
 // runRole opens what the role needs, refuses to work on tables of another version, and serves until it is told to stop.
-func runRole(ctx context.Context, out *Output, connect *Connect, listen, name string, assemble func(*parts) (role, error)) error {
-	p, err := connect.open(ctx, out, name)
+// While Postgres is away it waits: alive, not ready.
+func runRole(ctx context.Context, out *Output, at Serving, name string, places []place, assemble func(*parts) (role, error)) error {
+	if err := allGiven(places); err != nil {
+		return err
+	}
+	listener, err := listenOn(at.Listen)
 	if err != nil {
 		return err
 	}
-	defer p.close()
-	if err := postgres.CheckVersion(ctx, p.pool); err != nil {
+	logger, err := at.logger(out, name)
+	if err != nil {
 		return err
+	}
+	door := openDoor(ctx, listener)
+	defer door.close(ctx)
+	logger.Info("listening", "address", listener.Addr().String())
+	var p *parts
+	err = patiently(ctx, logger, "Postgres does not answer", postgresAway, func() error {
+		p, err = open(ctx, out, name, at.Logging, places...)
+		return err
+	})
+	if err != nil {
+		return unlessStopped(ctx, err)
+	}
+	defer p.close()
+	if err := patiently(ctx, logger, "Postgres does not answer", postgresAway, func() error { return checkMigrated(ctx, p) }); err != nil {
+		return unlessStopped(ctx, err)
 	}
 	r, err := assemble(p)
 	if err != nil {
 		return err
 	}
-	return serve(ctx, p, listen, []role{r})
+	if err := door.work(ctx, p, []role{r}); err != nil {
+		return err
+	}
+	logger.Info("stopped")
+	return nil
+}
+
+// unlessStopped: whoever is told to stop while he waits stops without a complaint.
+func unlessStopped(ctx context.Context, err error) error {
+	var usage *usageError
+	if ctx.Err() != nil && !errors.As(err, &usage) {
+		return nil
+	}
+	return err
+}
+
+// checkMigrated refuses tables of another version, and a topic that `millrace migrate` hasn't made. The number of
+// partitions is what migrate put on record.
+func checkMigrated(ctx context.Context, p *parts) error {
+	if err := postgres.CheckVersion(ctx, p.pool); err != nil {
+		return err
+	}
+	n, err := distill.Partitions(ctx, p.pool, p.cfg.Topic)
+	if err != nil {
+		return err
+	}
+	if n == 0 {
+		return fmt.Errorf("topic %s is not known to this database; check --topic, or run `millrace migrate` for it", p.cfg.Topic)
+	}
+	p.cfg.Partitions = n
+	return nil
 }

@@ -2,31 +2,29 @@ package main
 
 import (
 	"context"
+	"encoding/json"
 	"errors"
 	"fmt"
 	"net"
 	"net/http"
 	"os"
+	"sync/atomic"
 	"syscall"
 	"time"
 
+	"github.com/prometheus/client_golang/prometheus"
+	"github.com/prometheus/client_golang/prometheus/promhttp"
 	"golang.org/x/sync/errgroup"
 
 	"millrace/internal/telemetry"
 )
 
-// drain is how long a stopping process may finish what it has begun.
-const drain = 15 * time.Second
-
-// serve runs roles and answers for them until ctx is done. The door closes first, so that whoever was let in gets an
-// answer; then the roles finish their unit of work.
-func serve(ctx context.Context, p *parts, listen string, roles []role) error {
-	listener, err := listenOn(listen)
-	if err != nil {
-		return err
-	}
-	return serveOn(ctx, p, listener, roles)
-}
+const (
+	// drain is how long a stopping process may finish what it has begun.
+	drain = 15 * time.Second
+	// readyTimeout is how long one look at what a role needs may take.
+	readyTimeout = 3 * time.Second
+)
 
 func listenOn(address string) (net.Listener, error) {
 	listener, err := net.Listen("tcp", address)
@@ -39,8 +37,50 @@ func listenOn(address string) (net.Listener, error) {
 	return listener, nil
 }
 
+// serveOn runs roles and answers for them until ctx is done.
 func serveOn(ctx context.Context, p *parts, listener net.Listener, roles []role) error {
-	server := &http.Server{Handler: routes(p, roles), ReadHeaderTimeout: 10 * time.Second}
+	return openDoor(ctx, listener).work(ctx, p, roles)
+}
+
+// door is the process's HTTP server. It answers from the start: what isn't there yet is said to be starting.
+type door struct {
+	server *http.Server
+	inside atomic.Pointer[http.Handler]
+	served chan error
+}
+
+func openDoor(ctx context.Context, listener net.Listener) *door {
+	d := &door{served: make(chan error, 1)}
+	d.admit(starting())
+	d.server = &http.Server{
+		Handler:           http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) { (*d.inside.Load()).ServeHTTP(w, r) }),
+		ReadHeaderTimeout: 10 * time.Second,
+		BaseContext:       func(net.Listener) context.Context { return context.WithoutCancel(ctx) },
+	}
+	go func() {
+		err := d.server.Serve(listener)
+		if errors.Is(err, http.ErrServerClosed) {
+			err = nil
+		}
+		d.served <- err
+	}()
+	return d
+}
+
+func (d *door) admit(h http.Handler) { d.inside.Store(&h) }
+
+// close lets nobody in any more, and waits for those who are inside.
+func (d *door) close(ctx context.Context) {
+	bounded, cancel := context.WithTimeout(context.WithoutCancel(ctx), drain)
+	defer cancel()
+	if err := d.server.Shutdown(bounded); err != nil {
+		_ = d.server.Close()
+	}
+}
+
+// work runs roles until ctx is done or one fails. The door closes first, so that whoever was let in gets an answer; then
+// the roles finish their unit of work.
+func (d *door) work(ctx context.Context, p *parts, roles []role) error {
 	work, stop := context.WithCancel(context.WithoutCancel(ctx))
 	defer stop()
 	group, failed := errgroup.WithContext(work)
@@ -52,8 +92,9 @@ func serveOn(ctx context.Context, p *parts, listener net.Listener, roles []role)
 			return nil
 		})
 	}
+	d.admit(routes(p, roles))
 	group.Go(func() error {
-		if err := server.Serve(listener); !errors.Is(err, http.ErrServerClosed) {
+		if err := <-d.served; err != nil {
 			return fmt.Errorf("serving: %w", err)
 		}
 		return nil
@@ -62,11 +103,8 @@ func serveOn(ctx context.Context, p *parts, listener net.Listener, roles []role)
 	case <-ctx.Done():
 	case <-failed.Done():
 	}
-	bounded, cancel := context.WithTimeout(context.WithoutCancel(ctx), drain)
-	defer cancel()
-	if err := server.Shutdown(bounded); err != nil {
-		_ = server.Close()
-	}
+	close(p.stopping)
+	d.close(ctx)
 	stop()
 	return group.Wait()
 }
@@ -75,24 +113,50 @@ func serveOn(ctx context.Context, p *parts, listener net.Listener, roles []role)
 func routes(p *parts, roles []role) http.Handler {
 	mux := http.NewServeMux()
 	mux.Handle("GET /metrics", telemetry.MetricsHandler(p.registry))
-	health := true
+	mux.HandleFunc("GET /healthz", healthz)
+	mux.HandleFunc("GET /readyz", func(w http.ResponseWriter, r *http.Request) {
+		ctx, cancel := context.WithTimeout(r.Context(), readyTimeout)
+		defer cancel()
+		for _, one := range roles {
+			if err := one.ready(ctx); err != nil {
+				notReady(w, fmt.Sprintf("%s: %v", one.name, err))
+				return
+			}
+		}
+		answer(w, http.StatusOK, map[string]bool{"ready": true})
+	})
 	for _, r := range roles {
 		for prefix, handler := range r.handler {
 			mux.Handle(prefix, handler)
-			health = health && prefix != "/healthz"
 		}
 	}
-	if health {
-		mux.HandleFunc("GET /healthz", func(w http.ResponseWriter, _ *http.Request) { fmt.Fprintln(w, "ok") })
-		mux.HandleFunc("GET /readyz", func(w http.ResponseWriter, r *http.Request) {
-			if err := p.pool.Ping(r.Context()); err != nil {
-				http.Error(w, "Postgres does not answer", http.StatusServiceUnavailable)
-				return
-			}
-			fmt.Fprintln(w, "ok")
-		})
-	}
+	inFlight := prometheus.NewGauge(prometheus.GaugeOpts{Name: "millrace_http_requests_in_flight", Help: "Requests that are being answered."})
+	p.registry.MustRegister(inFlight)
+	return promhttp.InstrumentHandlerInFlight(inFlight, mux)
+}
+
+// starting is what a process answers before its roles are there.
+func starting() http.Handler {
+	mux := http.NewServeMux()
+	mux.HandleFunc("GET /healthz", healthz)
+	mux.HandleFunc("/", func(w http.ResponseWriter, _ *http.Request) { notReady(w, "starting: waiting for Postgres") })
 	return mux
+}
+
+func healthz(w http.ResponseWriter, _ *http.Request) {
+	answer(w, http.StatusOK, map[string]bool{"alive": true})
+}
+
+func notReady(w http.ResponseWriter, reason string) {
+	w.Header().Set("Retry-After", "2")
+	answer(w, http.StatusServiceUnavailable, map[string]any{"ready": false, "reason": reason})
+}
+
+func answer(w http.ResponseWriter, status int, body any) {
+	w.Header().Set("Content-Type", "application/json")
+	w.Header().Set("Cache-Control", "no-store")
+	w.WriteHeader(status)
+	json.NewEncoder(w).Encode(body) //nolint:errcheck // the client is gone
 }
 
 func readFile(what, path string) ([]byte, error) {

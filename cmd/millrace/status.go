@@ -26,12 +26,12 @@ import (
 
 // newFeed is the publisher and what trainers pull.
 func newFeed(p *parts) (role, error) {
-	f, err := feed.New(feed.Config{Owner: p.owner, Guard: p.guard().Middleware(auth.ShardsRead)}, p.pool, p.store, p.logger)
+	f, err := feed.New(feed.Config{Owner: p.owner, Stopping: p.stopping, Guard: p.guard().Middleware(auth.ShardsRead)}, p.pool, p.store, p.logger)
 	if err != nil {
 		return role{}, err
 	}
 	h := f.Handler()
-	return role{name: "feed", run: f.Run, handler: map[string]http.Handler{
+	return role{name: "feed", run: f.Run, ready: p.answers, handler: map[string]http.Handler{
 		"/v1/policies": h, "/v1/policies/": h, "/v1/shards/": h, "/v1/ledger": h, "/v1/ledger/": h,
 	}}, nil
 }

@@ -14,6 +14,7 @@ import (
 
 	"millrace/checkpoint"
 	"millrace/checkpoint/release"
+	"millrace/distill"
 	"millrace/ingest"
 	"millrace/internal/auth"
 	"millrace/internal/embedded"
@@ -26,7 +27,7 @@ type UpCommand struct {
 	Listen     string `env:"MILLRACE_LISTEN" default:"127.0.0.1:8080" help:"Address of the API and the page."`
 	Postgres   string `env:"MILLRACE_POSTGRES" placeholder:"URL" help:"Use this Postgres. Otherwise this machine's binaries, or ones fetched once."`
 	KafkaPort  int    `default:"0" help:"Port of the embedded broker on 127.0.0.1, for emitters that write to Kafka directly; 0: any."`
-	Partitions int    `default:"8" help:"Partitions of the topic; chosen once."`
+	Partitions int    `placeholder:"N" help:"Partitions of the topic, chosen once; 8 at the first start."`
 	Reset      bool   `help:"Delete what the data folder holds and begin anew."`
 	Init       string `default:"base-0" placeholder:"VERSION" help:"Policy version that is live at the first start."`
 	Spec       string `placeholder:"FILE" help:"Reward spec of the first configuration; the shipped one otherwise."`
@@ -131,17 +132,24 @@ func (c *UpCommand) openHouse(ctx context.Context, out *Output, dir string, now 
 	}
 	h.stops = append(h.stops, kafka.Close)
 	objects := filepath.Join(dir, "objects")
-	connect := Connect{
-		Postgres: url, Kafka: kafka.Brokers(), Topic: defaultTopic, Partitions: c.Partitions, Replicas: 1, Objects: objects,
-		ControlKey: keys.ControlKey, UnitKey: keys.UnitKey, LogLevel: c.LogLevel, LogFormat: "text",
+	places := []place{
+		ControlKey{keys.ControlKey},
+		UnitKey{keys.UnitKey},
+		Brokers{kafka.Brokers()},
+		Objects{objects},
+		Database{Postgres: url, Topic: defaultTopic},
 	}
 	if err := os.MkdirAll(objects, 0o755); err != nil {
 		return h, err
 	}
-	if h.parts, err = connect.open(ctx, out, "up"); err != nil {
+	if h.parts, err = open(ctx, out, "up", Logging{LogLevel: c.LogLevel, LogFormat: "text"}, places...); err != nil {
 		return h, err
 	}
-	if err := migrate(ctx, h.parts, c.Windows, c.Spec, now); err != nil {
+	h.cfg.Partitions, h.cfg.ReplicationFactor = c.Partitions, 1
+	if err := migrate(ctx, h.parts, c.Windows, c.Spec, 8, now); err != nil {
+		return h, err
+	}
+	if err := vacate(ctx, h.parts); err != nil {
 		return h, err
 	}
 	if err := initRelease(ctx, h.parts, c.Init, now); err != nil {
@@ -152,6 +160,11 @@ func (c *UpCommand) openHouse(ctx context.Context, out *Output, dir string, now 
 	}
 	h.services = fmt.Sprintf("%s · kafka (embedded, %s) · objects %s", database, kafka.Brokers()[0], objects)
 	return h, h.leaveAddress(dir)
+}
+
+// vacate ends the leases that a killed process has left behind: the data folder is ours alone, so its owner is dead.
+func vacate(ctx context.Context, p *parts) error {
+	return errors.Join(distill.Vacate(ctx, p.pool, p.cfg.Topic), postgres.Vacate(ctx, p.pool))
 }
 
 // initRelease names the live version at the first start.
@@ -229,16 +242,13 @@ type hands struct {
 	control  *checkpoint.Control
 }
 
-// upLeaseTerm is short: after a kill there is nobody else, and the partitions wait for it.
-const upLeaseTerm = 5 * time.Second
-
 // roles are all four, and the page.
 func (h *house) roles(cfg checkpoint.Config, clock func() time.Time, tickEvery time.Duration, note []string) (all []role, moved hands, err error) {
 	in, err := newIngest(h.parts, clock, tickEvery, &moved)
 	if err != nil {
 		return nil, moved, err
 	}
-	workers, err := newDistill(h.parts, upLeaseTerm)
+	workers, err := newDistill(h.parts, 15*time.Second)
 	if err != nil {
 		return nil, moved, err
 	}

@@ -2,7 +2,6 @@ package eventlog
 
 import (
 	"context"
-	"errors"
 	"fmt"
 	"time"
 
@@ -50,8 +49,15 @@ func writeControl(ctx context.Context, w *Writer, k *Keyring, cfg Config, partit
 			Headers: []Header{{ContentTypeHeader, []byte(controlContentType)}, k.Sign(cfg.Topic, p, key, value)},
 		}
 	}
-	if err := errors.Join(w.Write(ctx, messages...)...); err != nil {
-		return fmt.Errorf("control record %s: %w", record.GetId(), err)
+	failed := 0
+	for _, e := range w.Write(ctx, messages...) {
+		if e != nil {
+			failed++
+			err = e
+		}
+	}
+	if err != nil {
+		return fmt.Errorf("control record %s: not in %d of %d partitions: %w", record.GetId(), failed, len(partitions), err)
 	}
 	return nil
 }

@@ -159,7 +159,31 @@ func (r *Reader) Bounds(ctx context.Context, partition int32) (first, next int64
 	return 0, 0, r.failed(ctx, partition, protocol.ErrNoPartition)
 }
 
-// Partitions is the topic's number of partitions.
+// Reachable asks the partitions' leaders, and fails if none of them answers. (kafka-go goes on answering from what it
+// knows of the topic while every broker is away: Partitions doesn't tell.)
+func (r *Reader) Reachable(ctx context.Context) error {
+	n, err := r.Partitions(ctx)
+	if err != nil {
+		return err
+	}
+	ends := make([]kafka.OffsetRequest, n)
+	for p := range ends {
+		ends[p] = kafka.LastOffsetOf(p)
+	}
+	response, err := r.client.ListOffsets(ctx, &kafka.ListOffsetsRequest{Topics: map[string][]kafka.OffsetRequest{r.topic: ends}})
+	if err != nil {
+		return fmt.Errorf("topic %s: no partition's leader answers: %w", r.topic, err)
+	}
+	for _, p := range response.Topics[r.topic] {
+		if p.Error == nil {
+			return nil
+		}
+		err = p.Error
+	}
+	return fmt.Errorf("topic %s: no partition has a leader that answers: %w", r.topic, err)
+}
+
+// Partitions is the topic's number of partitions, as it was when a broker last said so.
 func (r *Reader) Partitions(ctx context.Context) (int, error) {
 	n, err := countPartitions(ctx, r.client, r.topic)
 	if err != nil {

@@ -107,6 +107,18 @@ func TestReaderOfNoBroker(t *testing.T) {
 	require.True(t, Retryable(err))
 }
 
+func TestReachable(t *testing.T) {
+	t.Parallel()
+	broker, cfg := startBroker(t, 3)
+	r := openReader(t, cfg)
+	require.NoError(t, r.Reachable(deadline(t)))
+	broker.Close()
+	n, err := r.Partitions(deadline(t))
+	require.NoError(t, err, "known from before")
+	require.Equal(t, 3, n)
+	require.ErrorContains(t, r.Reachable(deadline(t)), "no partition's leader answers")
+}
+
 func TestParallelPolls(t *testing.T) {
 	t.Parallel()
 	_, cfg := startBroker(t, 6)
