@@ -21,8 +21,8 @@ import (
 )
 
 const (
-	kills      = 10
-	partitions = 4
+	kills            = 10
+	killedPartitions = 4
 )
 
 // quickSpec is the shipped reward spec with a horizon that fits into a test.
@@ -50,7 +50,7 @@ func TestKillNine(t *testing.T) {
 	t.Logf("MILLRACE_KILL_SEED=%d", seed)
 	r := rand.New(rand.NewPCG(seed, 1))
 
-	i := newInstance(t, "--spec", quickSpec(t), "--partitions", strconv.Itoa(partitions), "--lateness", "1s",
+	i := newInstance(t, "--spec", quickSpec(t), "--partitions", strconv.Itoa(killedPartitions), "--lateness", "1s",
 		"--max-turn", "20s", "--dedupe-window", "60s", "--batch-interval", "1s", "--batch-rows", "60")
 	i.start()
 	i.ready()
@@ -74,7 +74,7 @@ func TestKillNine(t *testing.T) {
 	t.Logf("%d events accepted, %d sent again, in %d requests; it said:\n%s", stats.Accepted, stats.SentAgain, stats.Requests, i.output)
 
 	old := openRemains(t, i)
-	logged := old.loggedEvents(t, partitions)
+	logged := old.loggedEvents(t, killedPartitions)
 	for id := range flow.source.ids() {
 		require.Positive(t, logged[id], "an event was accepted and is not in the log: %s", id)
 	}
@@ -157,7 +157,7 @@ func awaitSettled(t *testing.T, i *instance) {
 	require.NoError(t, err)
 	defer reader.Close()
 	ends := map[int32]int64{}
-	for p := range int32(partitions) {
+	for p := range int32(killedPartitions) {
 		_, next, err := reader.Bounds(t.Context(), p)
 		require.NoError(t, err)
 		ends[p] = next
