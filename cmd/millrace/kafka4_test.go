@@ -250,7 +250,7 @@ func (w *world) play(token string, through []*process) *played {
 	})
 	require.NoError(w.t, err)
 	start := time.Now()
-	traffic, err := sim.New(sim.Config{Seed: uint64(start.UnixNano()), Start: start, Units: 3000, TurnsPerUnitHour: 20, BaseVersion: base, Assign: p.driver.Assign})
+	traffic, err := sim.New(sim.Config{Seed: uint64(start.UnixNano()), Start: start, Units: 6000, TurnsPerUnitHour: 20, BaseVersion: base, Assign: p.driver.Assign})
 	require.NoError(w.t, err)
 	p.source = &recorded{Sim: traffic, events: map[string]bool{}, turns: map[string]bool{}}
 	go func() { p.done <- p.driver.Run(w.t.Context(), p.source, start.Add(trafficFor)) }()
