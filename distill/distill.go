@@ -95,17 +95,16 @@ func New(cfg Config, pool *pgxpool.Pool, log Log, deadLetters DeadLetters, store
 
 // Run holds this worker's share of the partitions until ctx is done, then gives them back.
 func (d *Distill) Run(ctx context.Context) error {
-	defer d.running.Wait()
 	if err := d.prepare(ctx); err != nil {
 		if ctx.Err() != nil {
 			return nil
 		}
 		return err
 	}
+	defer d.leave(ctx)
 	every := time.NewTicker(d.cfg.LeaseTerm / 5)
 	defer every.Stop()
 	failing := false
-	defer d.leave(ctx)
 	for {
 		if err := d.balance(ctx); err != nil && ctx.Err() == nil {
 			if !failing {
@@ -120,15 +119,6 @@ func (d *Distill) Run(ctx context.Context) error {
 			return nil
 		case <-every.C:
 		}
-	}
-}
-
-// leave tells the others at once that this worker is gone; they find out by themselves if it can't.
-func (d *Distill) leave(ctx context.Context) {
-	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), 2*time.Second)
-	defer cancel()
-	if err := d.leases.leave(ctx); err != nil {
-		d.logger.Debug("leaving", "error", err)
 	}
 }
 
@@ -152,6 +142,16 @@ func (d *Distill) prepare(ctx context.Context) error {
 			return ctx.Err()
 		case <-time.After(wait):
 		}
+	}
+}
+
+// leave waits until every partition has been given back, and takes this worker out of the count.
+func (d *Distill) leave(ctx context.Context) {
+	d.running.Wait()
+	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), 2*time.Second)
+	defer cancel()
+	if err := d.leases.leave(ctx); err != nil {
+		d.logger.Debug("leaving", "error", err) // it is counted until its last sign of life is a lease old
 	}
 }
 

@@ -139,6 +139,18 @@ func (l *leases) release(ctx context.Context, lease *Lease) error {
 	return err
 }
 
+// Vacate ends all leases of a topic and forgets its workers. It is for whoever knows that they are dead, since the log
+// is his alone, and so needn't wait for the leases to run out. If one lives all the same nothing is lost: the next
+// claim fences it, and it counts itself again. A commit that a dead worker's connection has under way is waited for.
+func Vacate(ctx context.Context, pool *pgxpool.Pool, topic string) error {
+	_, err := pool.Exec(ctx, `with workers as (delete from worker)
+		update partition set owner = null, lease_until = null where topic = $1 and owner is not null`, topic)
+	if err != nil {
+		return fmt.Errorf("ending the leases of %s: %w", topic, err)
+	}
+	return nil
+}
+
 // halt stops the partition for everybody, with the reason on record, until a person resumes it.
 func (l *leases) halt(ctx context.Context, lease *Lease, reason string) error {
 	_, err := l.pool.Exec(ctx, `update partition set halted = $4, owner = null, lease_until = null

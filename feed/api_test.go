@@ -128,13 +128,13 @@ func TestAPIOfShards(t *testing.T) {
 	require.Equal(t, m.SHA256, arrowfile.SHA256(whole))
 	require.Equal(t, `"`+m.SHA256+`"`, answer.Header.Get("ETag"))
 	require.Equal(t, "bytes", answer.Header.Get("Accept-Ranges"))
-	require.EqualValues(t, m.Bytes, answer.ContentLength)
+	require.Equal(t, m.Bytes, answer.ContentLength)
 	require.NotEmpty(t, answer.Header.Get("Repr-Digest"))
 	etag := answer.Header.Get("ETag")
 
 	answer, body := c.do("HEAD", path)
 	require.Equal(t, 200, answer.StatusCode)
-	require.EqualValues(t, m.Bytes, answer.ContentLength)
+	require.Equal(t, m.Bytes, answer.ContentLength)
 	require.Empty(t, body)
 
 	for _, r := range []struct {

@@ -45,7 +45,7 @@ func New(cfg Config, pool *pgxpool.Pool, store objstore.Bucket, log *slog.Logger
 func (f *Feed) Run(ctx context.Context) error {
 	g, ctx := errgroup.WithContext(ctx)
 	g.Go(func() error { return f.leader.Run(ctx, f.lead) })
-	g.Go(func() error { return f.news.listen(ctx, f.pool, f.log) })
+	g.Go(func() error { f.news.listen(ctx, f.pool, f.log); return nil })
 	return g.Wait()
 }
 

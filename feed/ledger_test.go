@@ -20,7 +20,7 @@ func (b *bundle) turns() (ids []string, files []LedgerFile) {
 		body, err := b.store.Get(b.ctx, l.Key)
 		require.NoError(b.t, err)
 		require.Equal(b.t, l.SHA256, arrowfile.SHA256(body))
-		require.EqualValues(b.t, l.Bytes, len(body))
+		require.Len(b.t, body, int(l.Bytes))
 		rows, err := arrowfile.ReadLedger(body)
 		require.NoError(b.t, err)
 		require.Len(b.t, rows, int(l.Rows))

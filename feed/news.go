@@ -34,7 +34,7 @@ func (n *news) tell() {
 
 // listen passes on what the publisher notifies, until ctx ends. It holds one connection. While the database is away
 // readers look by themselves every few seconds.
-func (n *news) listen(ctx context.Context, pool *pgxpool.Pool, log *slog.Logger) error {
+func (n *news) listen(ctx context.Context, pool *pgxpool.Pool, log *slog.Logger) {
 	for ctx.Err() == nil {
 		err := n.listenOnce(ctx, pool)
 		if ctx.Err() != nil {
@@ -46,7 +46,6 @@ func (n *news) listen(ctx context.Context, pool *pgxpool.Pool, log *slog.Logger)
 		case <-time.After(2 * time.Second):
 		}
 	}
-	return nil
 }
 
 func (n *news) listenOnce(ctx context.Context, pool *pgxpool.Pool) error {

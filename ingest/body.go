@@ -109,7 +109,7 @@ func (g *Gateway) decompressed(w http.ResponseWriter, r *http.Request) (plain io
 		if err != nil {
 			return nil, nil, g.readProblem(fmt.Errorf("gzip: %w", err))
 		}
-		return z, func() { z.Close() }, nil //nolint:errcheck // nothing is held
+		return z, func() { z.Close() }, nil
 	case "zstd":
 		z, err := zstd.NewReader(body, zstd.WithDecoderConcurrency(1), zstd.WithDecoderMaxWindow(8<<20))
 		if err != nil {

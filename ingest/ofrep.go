@@ -79,7 +79,7 @@ func (a *Assigner) evaluateAll(w http.ResponseWriter, r *http.Request) {
 		return
 	}
 	w.Header().Set("Content-Type", "application/json")
-	w.Write(body) //nolint:errcheck // the client is gone
+	w.Write(body)
 }
 
 func matches(header, tag string) bool {

@@ -216,6 +216,6 @@ func (g *Gateway) getToolSchemas(w http.ResponseWriter, r *http.Request) {
 		(&problem{status: http.StatusServiceUnavailable, retryAfter: 2, Code: ReasonStoreAway, Message: "tool schemas can't be looked up now"}).write(w)
 	default:
 		w.Header().Set("Content-Type", "application/json")
-		w.Write(document) //nolint:errcheck // the client is gone
+		w.Write(document)
 	}
 }

@@ -3,5 +3,7 @@ package migrations
 
 import "embed"
 
+// Files are the migrations, by their names in this folder.
+//
 //go:embed *.sql
 var Files embed.FS

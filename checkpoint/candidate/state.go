@@ -1,5 +1,7 @@
 package candidate
 
+import "slices"
+
 import "fmt"
 
 // State is where a candidate stands.
@@ -39,12 +41,7 @@ var transitions = map[State][]State{
 
 // May says whether a candidate may go from one state to another.
 func (s State) May(to State) bool {
-	for _, t := range transitions[s] {
-		if t == to {
-			return true
-		}
-	}
-	return false
+	return slices.Contains(transitions[s], to)
 }
 
 // Open says whether the candidate is still on its way to a verdict.

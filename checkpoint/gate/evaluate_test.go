@@ -232,7 +232,7 @@ func TestThresholdsAreFrozenWithTheVerdict(t *testing.T) {
 	g, ok := v.Metrics[slices.IndexFunc(v.Metrics, func(f Finding) bool { return f.Metric == "latency" })].Test(Guardrail)
 	require.True(t, ok)
 	require.InDelta(t, 1.645, g.Factor, .001)
-	require.EqualValues(t, -.02, g.Threshold)
+	require.Equal(t, -.02, g.Threshold)
 }
 
 // A latency that falls and an error rate that falls are benefits; a kept share that falls is a loss.

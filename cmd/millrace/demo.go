@@ -23,7 +23,7 @@ const demoFolder = "demo"
 // The demo's cycle: traffic on the base alone, then the cut, and from it on the shipped ladder of five hours.
 const (
 	warmUp     = 45 * time.Minute
-	demoBatch  = 2 * time.Minute // log time of a batch: the verdict must not wait long for the last one
+	demoBatch  = 4 * time.Minute // log time of a batch; the last one must be in before the verdict is due
 	demoHours  = 5
 	behindMost = 15 * time.Minute // how far the committed log may fall behind the simulated clock
 )
@@ -53,7 +53,10 @@ type demo struct {
 }
 
 func (c *UpCommand) runDemo(ctx context.Context, out *Output) error {
-	dir := filepath.Join(c.Data, demoFolder)
+	dir, err := filepath.Abs(filepath.Join(c.Data, demoFolder))
+	if err != nil {
+		return err
+	}
 	if err := emptyFolder(ctx, dir); err != nil {
 		return err
 	}

@@ -7,6 +7,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"maps"
 	"net/http"
 	"os"
 	"path/filepath"
@@ -104,9 +105,7 @@ func (r Remote) open(ctx context.Context, method, path string, body any, header 
 	if err != nil {
 		return nil, usagef("--server %s: %v", to.Server, err)
 	}
-	for k, v := range header {
-		req.Header[k] = v
-	}
+	maps.Copy(req.Header, header)
 	if body != nil {
 		req.Header.Set("Content-Type", "application/json")
 	}

@@ -155,7 +155,7 @@ func (c *Cycle) config() (checkpoint.Config, error) {
 
 // runRole opens what the role needs, refuses to work on tables of another version, and serves until it is told to stop.
 // While Postgres is away it waits: alive, not ready.
-func runRole(ctx context.Context, out *Output, at Serving, name string, places []place, make func(*parts) (role, error)) error {
+func runRole(ctx context.Context, out *Output, at Serving, name string, places []place, assemble func(*parts) (role, error)) error {
 	if err := allGiven(places); err != nil {
 		return err
 	}
@@ -182,7 +182,7 @@ func runRole(ctx context.Context, out *Output, at Serving, name string, places [
 	if err := patiently(ctx, logger, "Postgres does not answer", postgresAway, func() error { return checkMigrated(ctx, p) }); err != nil {
 		return unlessStopped(ctx, err)
 	}
-	r, err := make(p)
+	r, err := assemble(p)
 	if err != nil {
 		return err
 	}

@@ -4,6 +4,7 @@ import (
 	"fmt"
 	"io"
 	"os"
+	"slices"
 	"strings"
 
 	"golang.org/x/term"
@@ -44,10 +45,8 @@ func (s *screen) show(lines ...string) {
 
 // milestone prints a line once, where lines are not written over.
 func (s *screen) milestone(line string) {
-	for _, old := range s.last {
-		if old == line {
-			return
-		}
+	if slices.Contains(s.last, line) {
+		return
 	}
 	s.last = append(s.last, line)
 	if !s.terminal {

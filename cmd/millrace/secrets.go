@@ -49,7 +49,7 @@ func writePrivate(path string, body []byte) error {
 	if err != nil {
 		return err
 	}
-	defer os.Remove(temp.Name())
+	defer os.Remove(temp.Name()) //nolint:errcheck // gone already if all went well
 	_, err = temp.Write(body)
 	err = errors.Join(err, temp.Sync(), temp.Close())
 	if err == nil {

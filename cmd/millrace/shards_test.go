@@ -28,21 +28,21 @@ func shardServer(t *testing.T, breaks int) (Remote, manifest.Shard, []byte, *[]s
 	ranges := &[]string{}
 	mux := http.NewServeMux()
 	mux.HandleFunc("GET /v1/policies", func(w http.ResponseWriter, _ *http.Request) {
-		(&Output{Out: w}).Object(feed.Policies{Policies: []feed.Policy{{PolicyVersion: "base", Shards: 1}}}) //nolint:errcheck // a test
+		(&Output{Out: w}).Object(feed.Policies{Policies: []feed.Policy{{PolicyVersion: "base", Shards: 1}}})
 	})
 	mux.HandleFunc("GET /v1/policies/{version}/shards", func(w http.ResponseWriter, r *http.Request) {
 		page := feed.Shards{PolicyVersion: "base"}
 		if r.URL.Query().Get("after") == "0" {
 			page.Shards = []manifest.Shard{s}
 		}
-		(&Output{Out: w}).Object(page) //nolint:errcheck // a test
+		(&Output{Out: w}).Object(page)
 	})
 	mux.HandleFunc("GET /v1/shards/{id}", func(w http.ResponseWriter, r *http.Request) {
 		*ranges = append(*ranges, r.Header.Get("Range"))
 		w.Header().Set("ETag", `"`+s.SHA256+`"`)
 		if breaks--; breaks >= 0 {
 			w.Header().Set("Content-Length", "100000")
-			w.Write(body[:40]) //nolint:errcheck // a test
+			w.Write(body[:40])
 			return
 		}
 		http.ServeContent(w, r, "", time.Time{}, bytes.NewReader(body))

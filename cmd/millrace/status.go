@@ -211,8 +211,8 @@ func readTest(ctx context.Context, p *parts, s *web.Status) error {
 	}
 	s.Experiment = &web.Experiment{
 		ID: e.ID, Running: s.Verdict == nil, StartsAt: e.StartsAt, EndsAt: e.EndsAt,
-		Control:   web.Arm{Version: e.Control, Units: int64(v.Units.Control), Turns: settled(evidence.Metrics["incomplete"].Control)},
-		Candidate: web.Arm{Version: e.Candidate, Units: int64(v.Units.Candidate), Turns: settled(evidence.Metrics["incomplete"].Candidate)},
+		Control:   web.Arm{Version: e.Control, Units: v.Units.Control, Turns: settled(evidence.Metrics["incomplete"].Control)},
+		Candidate: web.Arm{Version: e.Candidate, Units: v.Units.Candidate, Turns: settled(evidence.Metrics["incomplete"].Candidate)},
 	}
 	if x := v.Units; x.Control+x.Candidate > 0 {
 		p := stats.SequentialSRM([]float64{float64(x.Control), float64(x.Candidate)}, []float64{.5, .5}, srmConcentration)

@@ -278,7 +278,7 @@ func (d *demo) evidenceFrozen(ctx context.Context, s *summary) error {
 		s.Broken = append(s.Broken, "evidence is frozen: "+err.Error())
 	}
 	s.Verdict = string(v.Decision)
-	s.sentences = append([]string{fmt.Sprintf("A/B %s | %s units, %s", thousands(int64(v.Units.Control)), thousands(int64(v.Units.Candidate)), map[bool]string{true: "decided early", false: "to its declared end"}[v.Early])}, v.Reasons...)
+	s.sentences = append([]string{fmt.Sprintf("A/B %s | %s units, %s", thousands(v.Units.Control), thousands(v.Units.Candidate), map[bool]string{true: "decided early", false: "to its declared end"}[v.Early])}, v.Reasons...)
 	return nil
 }
 

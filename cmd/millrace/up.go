@@ -14,6 +14,7 @@ import (
 
 	"millrace/checkpoint"
 	"millrace/checkpoint/release"
+	"millrace/distill"
 	"millrace/ingest"
 	"millrace/internal/auth"
 	"millrace/internal/embedded"
@@ -148,6 +149,9 @@ func (c *UpCommand) openHouse(ctx context.Context, out *Output, dir string, now 
 	if err := migrate(ctx, h.parts, c.Windows, c.Spec, 8, now); err != nil {
 		return h, err
 	}
+	if err := vacate(ctx, h.parts); err != nil {
+		return h, err
+	}
 	if err := initRelease(ctx, h.parts, c.Init, now); err != nil {
 		return h, err
 	}
@@ -156,6 +160,11 @@ func (c *UpCommand) openHouse(ctx context.Context, out *Output, dir string, now 
 	}
 	h.services = fmt.Sprintf("%s · kafka (embedded, %s) · objects %s", database, kafka.Brokers()[0], objects)
 	return h, h.leaveAddress(dir)
+}
+
+// vacate ends the leases that a killed process has left behind: the data folder is ours alone, so its owner is dead.
+func vacate(ctx context.Context, p *parts) error {
+	return errors.Join(distill.Vacate(ctx, p.pool, p.cfg.Topic), postgres.Vacate(ctx, p.pool))
 }
 
 // initRelease names the live version at the first start.
@@ -233,16 +242,13 @@ type hands struct {
 	control  *checkpoint.Control
 }
 
-// upLeaseTerm is short: after a kill there is nobody else, and the partitions wait for it.
-const upLeaseTerm = 5 * time.Second
-
 // roles are all four, and the page.
 func (h *house) roles(cfg checkpoint.Config, clock func() time.Time, tickEvery time.Duration, note []string) (all []role, moved hands, err error) {
 	in, err := newIngest(h.parts, clock, tickEvery, &moved)
 	if err != nil {
 		return nil, moved, err
 	}
-	workers, err := newDistill(h.parts, upLeaseTerm)
+	workers, err := newDistill(h.parts, 15*time.Second)
 	if err != nil {
 		return nil, moved, err
 	}

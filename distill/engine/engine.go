@@ -112,7 +112,7 @@ func (e *Engine) examine(r Record) (x examined, halt string) {
 	case r.Reject != "":
 		x.reject = r.Reject
 	case r.Control != nil:
-		if c := r.Control.GetConfigAdopted(); c != nil {
+		if c := r.Control.GetConfigAdopted(); c != nil && e.newer(c) {
 			if _, err := e.compile(c); err != nil {
 				return x, fmt.Sprintf("offset %d adopts a configuration that can't be used: %v", r.Offset, err)
 			}
@@ -139,6 +139,9 @@ func (e *Engine) examine(r Record) (x examined, halt string) {
 // Needs are the digests of the documents that the shell must have provided before it applies the record.
 func (e *Engine) Needs(r Record) []string {
 	if c := r.Control.GetConfigAdopted(); c != nil {
+		if !e.newer(c) {
+			return nil
+		}
 		return configDocuments(c)
 	}
 	if c := r.Event.GetTurnStarted().GetContext(); c.GetToolSchemaDigest() != "" && r.Event.GetSchemaRegistered() {
@@ -224,7 +227,7 @@ func (e *Engine) LowWatermark(next int64) int64 {
 func (e *Engine) control(c *event.ControlRecord, eff *Effects) {
 	switch body := c.GetBody().(type) {
 	case *event.ControlRecord_ConfigAdopted:
-		if e.config == nil || body.ConfigAdopted.GetSeq() > e.config.GetSeq() {
+		if e.newer(body.ConfigAdopted) {
 			e.adopt(body.ConfigAdopted)
 		}
 	case *event.ControlRecord_CutMarked:
@@ -241,6 +244,12 @@ func (e *Engine) control(c *event.ControlRecord, eff *Effects) {
 	case *event.ControlRecord_Quarantined:
 		e.quarantined = append(e.quarantined, body.Quarantined)
 	}
+}
+
+// newer says whether a configuration would be put in force: the highest seq wins, a late retry of an old one does
+// nothing, and needs nothing.
+func (e *Engine) newer(c *event.ConfigAdopted) bool {
+	return e.config == nil || c.GetSeq() > e.config.GetSeq()
 }
 
 // compile makes the reward of a configuration from the documents it names.

@@ -10,7 +10,6 @@ import (
 	"millrace/distill/turn"
 	"millrace/internal/unithash"
 	"millrace/schemas/event"
-	"millrace/schemas/ledger"
 )
 
 // event applies a session event: a repeat, evidence on a settled turn, or a fact of an open one.
@@ -44,6 +43,9 @@ func (e *Engine) event(r Record, x examined, eff *Effects) {
 		return
 	}
 	if t == nil {
+		if s != nil {
+			s.note(ev, e.logTime) // whatever becomes of it, it was not lost in transport
+		}
 		if !turn.Opens(ev) {
 			eff.Class = account.Orphan
 			return
@@ -54,6 +56,9 @@ func (e *Engine) event(r Record, x examined, eff *Effects) {
 			return
 		}
 		t = e.openTurn(r, x)
+	} else if class, reason := e.repeated(t, ev, x); class != "" {
+		eff.Class, eff.DeadLetter = class, reason
+		return
 	}
 	s = e.session(ev.GetSessionId())
 	s.note(ev, e.logTime)
@@ -62,6 +67,25 @@ func (e *Engine) event(r Record, x examined, eff *Effects) {
 	t.LastOffset = r.Offset
 	eff.Class = account.Applied
 	e.derive(t, s, r, x)
+}
+
+// repeated finds a repeat of an event that the dedupe window has forgotten, in a turn that is older than the window.
+func (e *Engine) repeated(t *turn.Turn, ev *event.SessionEvent, x examined) (class account.Class, reason string) {
+	if t.OpenedAt >= e.logTime-e.limits.dedupe {
+		return "", ""
+	}
+	for _, entry := range t.Entries {
+		if entry.Event.GetEventId() != ev.GetEventId() || entry.Event.GetSource() != ev.GetSource() {
+			continue
+		}
+		if id, digest := identity(entry.Event); id == x.id {
+			if digest == x.digest {
+				return account.Duplicate, ""
+			}
+			return account.DeadLetter, "conflict"
+		}
+	}
+	return "", ""
 }
 
 func (e *Engine) openTurn(r Record, x examined) *turn.Turn {
@@ -82,53 +106,47 @@ func (e *Engine) openTurn(r Record, x examined) *turn.Turn {
 func (e *Engine) derive(t *turn.Turn, s *session, r Record, x examined) {
 	switch body := r.Event.GetBody().(type) {
 	case *event.SessionEvent_TurnStarted:
-		started := body.TurnStarted
-		t.StartedAt, t.StartedOffset = turn.OccurredAt(r.Event), r.Offset
-		s.imported = s.imported || started.GetContext().GetOrigin() == event.Origin_IMPORTED
-		for _, before := range s.open {
-			if before.Key != t.Key {
-				before.FollowUps = append(before.FollowUps, turn.FollowUp{
-					Key: t.Key, Offset: r.Offset, OpenedAt: t.OpenedAt, OccurredAt: turn.OccurredAt(r.Event),
-					Relation: started.GetRelation(), PastedStackTrace: x.stack, IsCommand: started.GetIsCommand(),
-					Similarity: similarity(before, started.GetText()),
-				})
+		if t.Started {
+			return // the same start again, from another source
+		}
+		t.Started, t.StartedAt, t.StartedOffset, t.PastedStackTrace = true, turn.OccurredAt(r.Event), r.Offset, x.stack
+		s.imported = s.imported || body.TurnStarted.GetContext().GetOrigin() == event.Origin_IMPORTED
+		for _, other := range s.others(t) {
+			followedBy(other, t)
+			if other.Started { // it may have come before this one in the log, and behind it in time
+				followedBy(t, other)
 			}
 		}
-		if q := e.quarantine(t, r.Event.GetUnitId()); q != "" {
-			t.Withheld = q
-		}
 	case *event.SessionEvent_StepCompleted:
-		if t.PolicyVersion == "" {
-			t.PolicyVersion = body.StepCompleted.GetPolicyVersion()
-		}
+		t.SawStep(body.StepCompleted)
 	case *event.SessionEvent_TurnEnded:
 		if t.EndedAt == 0 {
 			t.EndedAt = e.logTime
 			t.AnswerBy = e.logTime + e.reward.Spec().SettleAfter.Microseconds()
-			t.Deadline = min(t.AnswerBy, t.Deadline)
+			t.Deadline = t.AnswerBy
 			heap.Push(&e.due, due{t.Deadline, t.FirstOffset, t.Key})
 		}
 	}
 }
 
-// similarity of a request's text to that of an earlier turn; null unless both have one.
-func similarity(before *turn.Turn, text string) ledger.Value {
-	if text == "" {
-		return ledger.Value{}
+// followedBy notes what the start of another turn shows of this one.
+func followedBy(before, t *turn.Turn) {
+	started := t.Start()
+	f := before.Follow(turn.FollowUp{
+		Key: t.Key, Offset: t.StartedOffset, OpenedAt: t.OpenedAt, OccurredAt: t.StartedAt,
+		Relation: started.GetRelation(), PastedStackTrace: t.PastedStackTrace, IsCommand: started.GetIsCommand(),
+	})
+	if f != nil {
+		f.Similarity = signal.Similarity(before.Start().GetText(), started.GetText())
 	}
-	for _, entry := range before.Entries {
-		if s := entry.Event.GetTurnStarted(); s != nil && s.GetText() != "" {
-			return signal.Similarity(s.GetText(), text)
-		}
-	}
-	return ledger.Value{}
 }
 
-func (e *Engine) quarantine(t *turn.Turn, unitID string) string {
+// quarantine says whether a person took the turn out, before it began or while it was open.
+func (e *Engine) quarantine(t *turn.Turn, unitHash string) string {
 	for _, q := range e.quarantined {
 		hit := (q.GetTurnId() != "" && q.GetTurnId() == t.TurnID) ||
 			(q.GetSessionId() != "" && q.GetSessionId() == t.SessionID) ||
-			(q.GetUnitHash() != "" && q.GetUnitHash() == e.pseudonym(unitID))
+			(q.GetUnitHash() != "" && q.GetUnitHash() == unitHash)
 		if hit {
 			return "quarantine: " + q.GetReason()
 		}

@@ -13,6 +13,23 @@ import (
 	"millrace/schemas/sample"
 )
 
+// facts are the turn's events, joined.
+func (e *Engine) facts(t *turn.Turn) *turn.Facts {
+	f := t.Facts()
+	if tools := e.toolsOf(f); tools != nil {
+		f.KnowTools(tools.Kind)
+	}
+	return f
+}
+
+// toolsOf are the registered tools that the turn could call; nil: no_schema.
+func (e *Engine) toolsOf(f *turn.Facts) *signal.ToolSchemas {
+	if !f.Registered {
+		return nil
+	}
+	return e.tools[f.Context.GetToolSchemaDigest()]
+}
+
 // bareRow is what a row has without looking into the turn's events.
 func (e *Engine) bareRow(t *turn.Turn) ledger.Row {
 	return ledger.Row{
@@ -25,7 +42,7 @@ func (e *Engine) bareRow(t *turn.Turn) ledger.Row {
 }
 
 // fill gives the member its row: context, signals, follow-up.
-func (e *Engine) fill(m *scored, pEdit float64, chain int) {
+func (e *Engine) fill(m *scored, pEdit float64, chain int, until int64) {
 	f, t := m.facts, m.turn
 	row := e.bareRow(t)
 	c := f.Context
@@ -41,12 +58,12 @@ func (e *Engine) fill(m *scored, pEdit float64, chain int) {
 	row.Outcome = f.Outcome()
 	row.Chain = int32(chain)
 	row.StartedAt, row.EndedAt = f.StartedAt, f.EndedAt
-	if f.Registered {
-		m.tools = e.tools[c.GetToolSchemaDigest()]
-	}
 	verdict := e.followUp(m)
 	row.FollowUpClass = verdict.Class
-	row.Signals = signal.Compute(f, signal.Context{Tools: m.tools, PEdit: pEdit, Answered: answer(t) != nil, FollowUp: verdict})
+	row.Signals = signal.Compute(f, signal.Context{
+		Tools: e.toolsOf(f), PEdit: pEdit, Answered: answer(t) != nil, FollowUp: verdict,
+		OpenFor: float64(until-t.OpenedAt) / 1e6,
+	})
 	m.row = row
 }
 
@@ -57,7 +74,7 @@ func (e *Engine) followUp(m *scored) signal.Verdict {
 	in := signal.FollowUp{
 		Silence:     next == nil,
 		Interrupted: f.Ended.GetReason() == event.EndReason_ABORTED_BY_USER,
-		Answer:      m.asks,
+		Answer:      m.asks && answer(m.turn) != nil,
 		Delivered:   f.Delivered(),
 		OfferedMore: f.Ended.GetOffersMore(),
 	}
@@ -73,11 +90,7 @@ func (e *Engine) followUp(m *scored) signal.Verdict {
 	}
 	for i := len(f.Evidence) - 1; i >= 0; i-- {
 		if x := f.Evidence[i]; x.Polarity != nil {
-			confidence := ledger.Of(1)
-			if x.Confidence != nil {
-				confidence = ledger.Of(x.GetConfidence())
-			}
-			return signal.Verdict{Class: followUpName(x.GetFollowUp()), Polarity: ledger.Of(x.GetPolarity()), Confidence: confidence}
+			return signal.Judged(x, in)
 		}
 	}
 	return verdict
@@ -161,8 +174,11 @@ func (e *Engine) stratum(f *turn.Facts) string {
 	return e.reward.Stratum(f.Started.GetIntent(), r.GetMainLanguage(), r.GetSizeClass(), f.Context.GetOrigin())
 }
 
-// pEdit is how likely the request asked for an edit.
+// pEdit is how likely the request asked for an edit; a command of the client asked for none.
 func (e *Engine) pEdit(f *turn.Facts) float64 {
+	if f.Started.GetIsCommand() {
+		return 0
+	}
 	return e.reward.PEdit(f.Started.GetIntent(), e.stratum(f))
 }
 

@@ -1,6 +1,9 @@
 package engine
 
 import (
+	"cmp"
+	"slices"
+
 	"millrace/distill/turn"
 	"millrace/schemas/event"
 )
@@ -22,6 +25,18 @@ func (e *Engine) session(id string) *session {
 		e.sessions[id] = s
 	}
 	return s
+}
+
+// others are the session's other open turns, in the order of the log.
+func (s *session) others(t *turn.Turn) []*turn.Turn {
+	out := make([]*turn.Turn, 0, len(s.open))
+	for _, other := range s.open {
+		if other != t {
+			out = append(out, other)
+		}
+	}
+	slices.SortFunc(out, func(a, b *turn.Turn) int { return cmp.Compare(a.FirstOffset, b.FirstOffset) })
+	return out
 }
 
 func (s *session) note(ev *event.SessionEvent, logTime int64) {
@@ -67,6 +82,9 @@ func (n *numbers) add(x uint64) {
 		n.Runs = r
 	}
 }
+
+// last is the greatest number seen.
+func (n *numbers) last() uint64 { return n.Runs[len(n.Runs)-1][1] }
 
 // gap is the first missing run within [from, to].
 func (n *numbers) gap(from, to uint64) (lo, hi uint64, missing bool) {

@@ -71,18 +71,20 @@ func (e *Engine) forgetSessions() {
 }
 
 // settleChain settles a turn whose time has come, together with the questions that it answers and with the turn
-// that answers its own question. If that turn is still running the whole chain waits for it, but no longer than
-// max_turn after the chain's first turn began.
+// that answers its own question. If that turn is still observed or still running, the whole chain waits for it.
 func (e *Engine) settleChain(t *turn.Turn, watermark int64, eff *Effects) {
 	chain := e.chainOf(t)
-	final := chain[len(chain)-1]
-	until := min(final.Deadline, chain[0].OpenedAt+e.limits.maxTurn)
+	until := e.settlesAt(chain)
 	if until > watermark {
 		t.Deadline = until
 		heap.Push(&e.due, due{t.Deadline, t.FirstOffset, t.Key})
 		return
 	}
-	rows := e.score(chain)
+	pEdit := e.asked(chain[0])
+	if next := e.answerTo(chain[len(chain)-1]); next != nil {
+		next.PEdit = ledger.Of(pEdit)
+	}
+	rows := e.score(chain, pEdit, until)
 	for i, member := range chain {
 		s := rows[i]
 		eff.Settled = append(eff.Settled, s)
@@ -101,17 +103,26 @@ func (e *Engine) settleChain(t *turn.Turn, watermark int64, eff *Effects) {
 	}
 }
 
-// chainOf is the chain that a turn belongs to, in order: questions, then what answered them.
-func (e *Engine) chainOf(t *turn.Turn) []*turn.Turn {
-	head := t
-	for length := 1; length < maxChain; length++ {
-		before := e.questionAnsweredBy(head)
-		if before == nil {
-			break
-		}
-		head = before
+// settlesAt is when a chain's outcome is fixed: when its last turn's is, but no later than max_turn after its first
+// turn began if the last one hasn't ended by then.
+func (e *Engine) settlesAt(chain []*turn.Turn) int64 {
+	final := chain[len(chain)-1]
+	if final.EndedAt != 0 {
+		return final.Deadline
 	}
-	chain := []*turn.Turn{head}
+	return min(final.Deadline, chain[0].OpenedAt+e.limits.maxTurn)
+}
+
+// chainOf is the chain that a turn belongs to, in order: questions, then what answered them. A longer run of
+// questions is cut into chains of maxChain, from its first open turn on, so that each turn of it finds the same chain.
+func (e *Engine) chainOf(t *turn.Turn) []*turn.Turn {
+	run := []*turn.Turn{t}
+	for before, _ := e.questionTo(t); before != nil; before, _ = e.questionTo(before) {
+		run = append(run, before)
+	}
+	slices.Reverse(run)
+	start := (len(run) - 1) / maxChain * maxChain
+	chain := run[start:]
 	for len(chain) < maxChain {
 		next := e.answerTo(chain[len(chain)-1])
 		if next == nil {
@@ -122,15 +133,19 @@ func (e *Engine) chainOf(t *turn.Turn) []*turn.Turn {
 	return chain
 }
 
-// questionAnsweredBy is the open question turn of the session whose answer is the given turn; nil if there is none.
-func (e *Engine) questionAnsweredBy(t *turn.Turn) *turn.Turn {
-	var first *turn.Turn
+// questionTo is the open question turn of the session whose answer is the given turn, and how likely it was that an
+// edit had been asked for; nil if there is none.
+func (e *Engine) questionTo(t *turn.Turn) (question *turn.Turn, pEdit float64) {
 	for _, other := range e.sessions[t.SessionID].open {
-		if other.Key != t.Key && e.answerTo(other) == t && (first == nil || other.FirstOffset < first.FirstOffset) {
-			first = other
+		f := answer(other)
+		if f == nil || f.Key != t.Key || (question != nil && question.FirstOffset < other.FirstOffset) {
+			continue
+		}
+		if p, asks := e.asks(other); asks {
+			question, pEdit = other, p
 		}
 	}
-	return first
+	return question, pEdit
 }
 
 // answerTo is the turn that answers a turn's question: the session's next, unless it undoes, restores or repeats
@@ -138,30 +153,45 @@ func (e *Engine) questionAnsweredBy(t *turn.Turn) *turn.Turn {
 // settled before.
 func (e *Engine) answerTo(t *turn.Turn) *turn.Turn {
 	f := answer(t)
-	if f == nil || !e.asks(t) {
+	if f == nil || e.turns[f.Key] == nil {
+		return nil
+	}
+	if _, asks := e.asks(t); !asks {
 		return nil
 	}
 	return e.turns[f.Key]
 }
 
 func answer(t *turn.Turn) *turn.FollowUp {
-	f := t.First()
-	if f == nil || t.EndedAt == 0 || f.OpenedAt > t.AnswerBy {
+	if t.EndedAt == 0 {
 		return nil
 	}
-	if f.Relation != event.Relation_RELATION_UNSPECIFIED {
+	f := t.First()
+	if f == nil || f.OpenedAt >= t.AnswerBy || f.Relation != event.Relation_RELATION_UNSPECIFIED {
 		return nil
 	}
 	return f
 }
 
-// asks says whether the turn ended with a question, without an edit although one may have been asked for.
-func (e *Engine) asks(t *turn.Turn) bool {
-	if t.EndedAt == 0 {
-		return false
+// asks says whether the turn ended with a question, without an edit although one may have been asked for, and how
+// likely that was.
+func (e *Engine) asks(t *turn.Turn) (pEdit float64, asks bool) {
+	if t.EndedAt == 0 || !e.facts(t).AsksInsteadOfEditing() {
+		return 0, false
 	}
-	f := turn.Fold(t)
-	return f.AsksInsteadOfEditing() && e.pEdit(f) > 0
+	pEdit = e.asked(t)
+	return pEdit, pEdit > 0
+}
+
+// asked is how likely an edit was asked for: by the turn's own request, or by the one whose question it answers.
+func (e *Engine) asked(t *turn.Turn) float64 {
+	if t.PEdit.Known {
+		return t.PEdit.Number
+	}
+	if question, pEdit := e.questionTo(t); question != nil {
+		return pEdit
+	}
+	return e.pEdit(e.facts(t))
 }
 
 // scored is a turn on its way to a row.
@@ -171,12 +201,13 @@ type scored struct {
 	row    ledger.Row
 	asks   bool
 	result reward.Result
-	tools  *signal.ToolSchemas
+
+	sequences []turn.Sequence
 }
 
 // score makes the rows of a chain. A fault in our own code while a turn is folded must neither stop the
 // partition nor lose the turn: its row is withheld, with the reason.
-func (e *Engine) score(chain []*turn.Turn) (out []Settled) {
+func (e *Engine) score(chain []*turn.Turn, pEdit float64, until int64) (out []Settled) {
 	defer func() {
 		if p := recover(); p != nil {
 			out = nil
@@ -188,18 +219,13 @@ func (e *Engine) score(chain []*turn.Turn) (out []Settled) {
 		}
 	}()
 	members := make([]*scored, len(chain))
-	pEdit := 0.0
 	for i, t := range chain {
-		m := &scored{turn: t, facts: turn.Fold(t)}
-		if i == 0 {
-			pEdit = e.pEdit(m.facts)
-		}
-		members[i] = m
+		members[i] = &scored{turn: t, facts: e.facts(t)}
 	}
 	for i := len(members) - 1; i >= 0; i-- {
 		m := members[i]
 		m.asks = m.facts.AsksInsteadOfEditing() && pEdit > 0
-		e.fill(m, pEdit, len(members))
+		e.fill(m, pEdit, len(members), until)
 		input := reward.Input{Signals: m.row.Signals, FollowUpClass: m.row.FollowUpClass, Stratum: m.row.Stratum}
 		if m.asks {
 			input.Chain = e.outcomeOf(members, i)
@@ -207,23 +233,12 @@ func (e *Engine) score(chain []*turn.Turn) (out []Settled) {
 			input.QuestionCalls = m.facts.QuestionCalls()
 		}
 		m.result = e.reward.Score(input)
-		m.row.Components = m.result.Components
-		m.row.Reward, m.row.Advantage = m.result.Reward, m.result.Advantage
+		e.conclude(m, members[len(members)-1])
 	}
-	final := members[len(members)-1]
 	for _, m := range members {
 		s := Settled{Row: m.row}
-		sequences, why := m.facts.Sequences(signal.MalformedSteps(m.facts, m.tools))
-		s.Row.Disposition, s.Row.Reason = e.disposition(m, len(sequences) > 0, why)
-		if m != final && !final.result.Evidence && trainable(s.Row.Disposition) {
-			s.Row.Disposition, s.Row.Reason = e.disposition(final, false, "")
-			s.Row.Reason = "the turn that answered it: " + s.Row.Reason
-		}
-		if !trainable(s.Row.Disposition) && s.Row.Disposition != ledger.MixedPolicy {
-			s.Row.Reward, s.Row.Advantage = ledger.Value{}, ledger.Value{}
-		}
 		if s.Row.Disposition == ledger.Rewarded {
-			s.Samples = e.samples(m, &s.Row, sequences)
+			s.Samples = e.samples(m, &s.Row, m.sequences)
 			s.Row.Branches = int32(len(s.Samples))
 		}
 		e.experiment(&s)
@@ -232,11 +247,29 @@ func (e *Engine) score(chain []*turn.Turn) (out []Settled) {
 	return out
 }
 
+// conclude gives the row its disposition and, if that allows one, its reward. A final turn without a reward gives its
+// disposition to the questions before it, which were worth what came of them.
+func (e *Engine) conclude(m, final *scored) {
+	row := &m.row
+	var why string
+	m.sequences, why = m.facts.Sequences(signal.MalformedSteps(m.facts, e.toolsOf(m.facts)))
+	row.Disposition, row.Reason = e.disposition(m, len(m.sequences) > 0, why)
+	if m != final && !final.row.Reward.Known && (trainable(row.Disposition) || row.Disposition == ledger.Censored) {
+		row.Disposition, row.Reason = final.row.Disposition, "the turn that answered it: "+final.row.Reason
+	}
+	row.Components = m.result.Components
+	if trainable(row.Disposition) || row.Disposition == ledger.MixedPolicy {
+		row.Reward, row.Advantage = m.result.Reward, m.result.Advantage
+	}
+}
+
 // outcomeOf is what became of the question that member i asked.
 func (e *Engine) outcomeOf(members []*scored, i int) *reward.Chain {
 	if i == len(members)-1 {
-		// Nobody answered, or the chain is at its limit: a third question is one too many.
-		return &reward.Chain{}
+		// Nobody answered, or the chain is at its limit: a third question is one too many. Or the answer has settled
+		// before the question's end arrived: then its worth is not known.
+		f := answer(members[i].turn)
+		return &reward.Chain{Answered: f != nil && e.turns[f.Key] == nil, QuestionsToAnswer: 1}
 	}
 	final := members[len(members)-1]
 	questions := 0
@@ -245,7 +278,7 @@ func (e *Engine) outcomeOf(members []*scored, i int) *reward.Chain {
 	}
 	return &reward.Chain{
 		Answered: true, QuestionsToAnswer: questions,
-		Final: final.result.Reward.Number, FinalKnown: final.result.Reward.Known,
+		Final: final.row.Reward.Number, FinalKnown: final.row.Reward.Known,
 	}
 }
 
@@ -268,9 +301,12 @@ func (e *Engine) experiment(s *Settled) {
 
 func (e *Engine) disposition(m *scored, tokens bool, why string) (ledger.Disposition, string) {
 	f := m.facts
+	quarantine := e.quarantine(m.turn, m.row.UnitHash)
 	switch {
 	case m.turn.Withheld != "":
 		return ledger.Withheld, m.turn.Withheld
+	case quarantine != "":
+		return ledger.Withheld, quarantine
 	case f.Privacy == event.Privacy_METRICS_ONLY:
 		return ledger.Withheld, "privacy METRICS_ONLY"
 	}
@@ -324,6 +360,9 @@ func (e *Engine) missing(m *scored) string {
 	sources := e.sessions[m.turn.SessionID].sources
 	for _, source := range sortedKeys(spans) {
 		r := spans[source]
+		if f.Ended == nil && sources[source].last() > r.hi {
+			r.hi++ // its end may be what was lost
+		}
 		if lo, hi, gap := sources[source].gap(r.lo, r.hi); gap {
 			return fmt.Sprintf("%s: events %d to %d did not arrive", source, lo, hi)
 		}
@@ -339,7 +378,8 @@ func (e *Engine) fault(f *turn.Facts) string {
 	if !failed && f.Ended != nil {
 		return ""
 	}
-	if failed && len(f.Steps) == 0 && f.Stubs["step_completed"] == 0 {
+	sampled := len(f.Steps)+len(f.Calls)+len(f.Edits) > 0 || len(f.Stubs) > 0
+	if failed && !sampled {
 		return reason.String() + " before the first token"
 	}
 	for _, i := range f.Infra {

@@ -6,6 +6,7 @@ import (
 	"encoding/binary"
 	"encoding/json"
 	"fmt"
+	"maps"
 	"slices"
 
 	"millrace/distill/account"
@@ -206,9 +207,7 @@ func Load(opts Options, data []byte) (*Restored, error) {
 	e := New(opts)
 	e.logTime, e.cut = s.LogTime, s.Cut
 	e.balance.Read, e.balance.Opened = s.Read, s.Opened
-	for k, n := range s.Records {
-		e.balance.Records[k] = n
-	}
+	maps.Copy(e.balance.Records, s.Records)
 	for _, c := range s.SettledBy {
 		e.balance.Settled[c.Settled] = c.Turns
 	}

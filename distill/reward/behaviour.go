@@ -2,6 +2,7 @@ package reward
 
 import (
 	"fmt"
+	"maps"
 	"strings"
 
 	"millrace/schemas/ledger"
@@ -33,9 +34,7 @@ func (f Facts) Signals() []ledger.Value {
 func (f Facts) with(more Facts) Facts {
 	out := make(Facts, len(f)+len(more))
 	for _, m := range []Facts{f, more} {
-		for name, v := range m {
-			out[name] = v
-		}
+		maps.Copy(out, m)
 	}
 	return out
 }

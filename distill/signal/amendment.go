@@ -1,8 +1,7 @@
 package signal
 
 import (
-	"math"
-
+	"millrace/distill/turn"
 	"millrace/schemas/event"
 	"millrace/schemas/ledger"
 )
@@ -12,13 +11,28 @@ func OfAmendment(ev *event.SessionEvent) Vector {
 	v := make(Vector, len(ledger.Signals))
 	switch body := ev.GetBody().(type) {
 	case *event.SessionEvent_EditObserved:
-		fg, nr := scores(body.EditObserved)
-		v.Set("edits.retention", smaller(fg, nr))
+		o := body.EditObserved
+		if o.GetEnded() == event.ObservationEnd_BRANCH_CHANGED && !o.GetEndedByAgent() {
+			break
+		}
+		fg, nr := scores(o)
+		v.Set("edits.retention", keptShare(o))
 		for _, h := range horizons {
-			if math.Abs(body.EditObserved.GetSecondsSinceAcceptance()-h.seconds) <= h.seconds/5 {
+			if belongs(o, h.seconds) {
 				v.Set(h.fourGram, fg)
 				v.Set(h.noRevert, nr)
 			}
+		}
+	case *event.SessionEvent_EditDecided:
+		e := turn.Edit{Decided: body.EditDecided}
+		v.Set("edits.decided", ledger.Of(1))
+		v.Set("edits.accepted", flag(e.AcceptedByUser()))
+		v.Set("edits.rejected", flag(e.RejectedByUser()))
+		v.Set("edits.applied", flag(e.InTree()))
+	case *event.SessionEvent_ChecksRan:
+		if c := body.ChecksRan; c.FailuresBefore != nil && c.FailuresAfter != nil {
+			v.Set("care.checks_broken", flag(c.GetFailuresAfter() > c.GetFailuresBefore()))
+			v.Set("care.checks_fixed", flag(c.GetFailuresAfter() < c.GetFailuresBefore()))
 		}
 	case *event.SessionEvent_FeedbackGiven:
 		v.Set("explicit.thumb", ledger.Of(body.FeedbackGiven.GetRating()))

@@ -37,7 +37,7 @@ func editSignals(v Vector, f *turn.Facts) {
 		if e.Decided != nil {
 			decided++
 		}
-		if d := e.Decided.GetDecision(); e.Decided.GetSource() == event.DecisionSource_USER && (d == event.Decision_ACCEPTED || d == event.Decision_PARTLY) {
+		if e.AcceptedByUser() {
 			accepted++
 		}
 		if e.RejectedByUser() {
@@ -67,10 +67,7 @@ func editSignals(v Vector, f *turn.Facts) {
 	for _, h := range horizons {
 		var four, revert mean
 		for i := range f.Edits {
-			for _, o := range f.Edits[i].Observed {
-				if math.Abs(o.GetSecondsSinceAcceptance()-h.seconds) > h.seconds/5 {
-					continue
-				}
+			if o := observedAt(&f.Edits[i], h.seconds); o != nil {
 				fg, nr := scores(o)
 				four.add(fg, weight(&f.Edits[i]))
 				revert.add(nr, weight(&f.Edits[i]))
@@ -91,27 +88,45 @@ func turnRetention(edits []turn.Edit) ledger.Value {
 	return m.value()
 }
 
-// editRetention is what is left of one edit: the smaller of the two scores at the last horizon seen; 0 for a
-// shown edit that the user rejected, and for one that was neither decided nor applied; null if it is not known.
+// editRetention is what is left of one edit: the smaller of the two scores at the last horizon seen; 0 for one that
+// did not reach the working tree, whoever refused it, or was never decided; null if it is not known.
 func editRetention(e *turn.Edit) ledger.Value {
-	switch {
-	case e.RejectedByUser():
-		return ledger.Of(0)
-	case e.Decided.GetDecision() == event.Decision_REJECTED:
-		return ledger.Value{} // a hook or a policy refused it: not the user's verdict
-	case !e.InTree():
+	if !e.InTree() {
 		return ledger.Of(0)
 	}
 	last := ledger.Value{}
-	for _, o := range e.Observed {
+	for _, o := range observations(e) {
 		if kept := keptShare(o); kept.Known {
 			last = kept
 		}
-		if o.GetEnded() == event.ObservationEnd_BRANCH_CHANGED && !o.GetEndedByAgent() {
-			break
-		}
 	}
 	return last
+}
+
+// observations are those of the edit until somebody else switched the branch: what is seen then is another file. A
+// switch that the agent made itself ends nothing.
+func observations(e *turn.Edit) []*event.EditObserved {
+	for i, o := range e.Observed {
+		if o.GetEnded() == event.ObservationEnd_BRANCH_CHANGED && !o.GetEndedByAgent() {
+			return e.Observed[:i]
+		}
+	}
+	return e.Observed
+}
+
+// observedAt is the last observation that belongs to a horizon; nil if there is none.
+func observedAt(e *turn.Edit, horizon float64) *event.EditObserved {
+	var found *event.EditObserved
+	for _, o := range observations(e) {
+		if belongs(o, horizon) && (o.FourGram != nil || o.NoRevert != nil || len(o.GetHunks()) > 0) {
+			found = o
+		}
+	}
+	return found
+}
+
+func belongs(o *event.EditObserved, horizon float64) bool {
+	return math.Abs(o.GetSecondsSinceAcceptance()-horizon) <= horizon/5
 }
 
 // keptShare is the smaller of the two survival scores; with the three texts it is taken hunk by hunk, because

@@ -1,6 +1,8 @@
 package signal
 
 import (
+	"strings"
+
 	"millrace/schemas/event"
 	"millrace/schemas/ledger"
 )
@@ -85,6 +87,22 @@ func Classify(f FollowUp) Verdict {
 		return verdict(FollowUpNewRequest, 1, movedOn)
 	}
 	return verdict(FollowUpNewRequest, neutral, open)
+}
+
+// Judged is the verdict of somebody who read the next request: a judge, or a backend. What may be positive is the same
+// as for Classify, so that neither words without an edit nor an offer can buy a yes.
+func Judged(x *event.EvidenceAdded, f FollowUp) Verdict {
+	v := Verdict{Polarity: ledger.Of(x.GetPolarity()), Confidence: ledger.Of(1)}
+	if x.Confidence != nil {
+		v.Confidence = ledger.Of(x.GetConfidence())
+	}
+	if c := x.GetFollowUp(); c != event.FollowUpClass_FOLLOW_UP_CLASS_UNSPECIFIED {
+		v.Class = strings.ToLower(c.String())
+	}
+	if (v.Class == FollowUpNewRequest || v.Class == FollowUpCommit) && (!f.Delivered || f.OfferedMore) {
+		v.Polarity.Number = min(v.Polarity.Number, neutral)
+	}
+	return v
 }
 
 func verdict(class string, polarity, confidence float64) Verdict {

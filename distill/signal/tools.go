@@ -19,24 +19,23 @@ func Failed(r *event.ToolReturned) bool {
 	return o >= event.ToolOutcome_EXECUTION_FAILED && o <= event.ToolOutcome_UNEXPECTED_ENVIRONMENT
 }
 
-// excused are results that say from outside why the arguments were cut: such a call is never malformed.
-func excused(r *event.ToolReturned) bool {
-	switch r.GetOutcome() {
-	case event.ToolOutcome_USER_ABORTED, event.ToolOutcome_TRUNCATED_BY_TRANSPORT, event.ToolOutcome_SIBLING_FAILED,
-		event.ToolOutcome_USER_REJECTED, event.ToolOutcome_POLICY_DENIED:
-		return true
-	}
-	return false
+// cutFromOutside says whether the arguments may have been cut by something other than the model: then that they are
+// incomplete is not its fault. A refusal, or a sibling that failed, cuts nothing.
+func cutFromOutside(r *event.ToolReturned) bool {
+	o := r.GetOutcome()
+	return o == event.ToolOutcome_USER_ABORTED || o == event.ToolOutcome_TRUNCATED_BY_TRANSPORT
 }
 
 // CallClass is the class of one call: the pipeline's own verdict on the raw arguments, and the harness's only
 // where there is no schema. OK if it is well-formed, UNSPECIFIED if nobody knows.
 func CallClass(f *turn.Facts, c *turn.Call, tools *ToolSchemas) event.ToolOutcome {
-	if excused(c.Returned) {
-		return event.ToolOutcome_OK
-	}
 	if f.Privacy <= event.Privacy_FULL && tools != nil {
-		if class := tools.Classify(c.GetTool(), c.Raw(), cutByLength(f, c)); class != event.ToolOutcome_TOOL_OUTCOME_UNSPECIFIED {
+		class := tools.Classify(c.GetTool(), c.Raw(), cutByLength(f, c))
+		cut := class == event.ToolOutcome_INVALID_JSON || class == event.ToolOutcome_TRUNCATED_BY_LENGTH || EmptyArguments(c.Raw())
+		if cut && cutFromOutside(c.Returned) {
+			return event.ToolOutcome_OK
+		}
+		if class != event.ToolOutcome_TOOL_OUTCOME_UNSPECIFIED {
 			return class
 		}
 	}
@@ -114,7 +113,7 @@ func toolSignals(v Vector, f *turn.Facts, tools *ToolSchemas) {
 		}
 	}
 	calls := float64(len(f.Calls))
-	v.Set("tools.calls", ledger.Of(calls))
+	v.Set("tools.calls", ledger.Of(calls+float64(f.Stubs["tool_called"])))
 	v.Set("tools.failed", ledger.Of(failed))
 	v.Set("tools.repaired", ledger.Of(repaired))
 	v.Set("tools.repeated", ledger.Of(float64(repeatedCalls(f))))
@@ -131,8 +130,8 @@ func toolSignals(v Vector, f *turn.Facts, tools *ToolSchemas) {
 	}
 }
 
-// repeatedCalls counts calls with the tool and arguments of an earlier one, with no edit and no terminal
-// command between them that could have changed the answer.
+// repeatedCalls counts calls with the tool and arguments of an earlier one, with nothing between them that could have
+// changed the answer: an edit that went through, a new terminal command, or a tool of which nobody says what it does.
 func repeatedCalls(f *turn.Facts) int {
 	seen := map[string]bool{}
 	n := 0
@@ -142,7 +141,7 @@ func repeatedCalls(f *turn.Facts) int {
 		if seen[id] {
 			n++
 		}
-		if kind := c.GetKind(); kind == event.ToolKind_EDIT_FILE || (kind == event.ToolKind_TERMINAL && !seen[id]) {
+		if changes(c) && (!seen[id] || c.GetKind() == event.ToolKind_EDIT_FILE) { // a command polled again changes nothing
 			clear(seen)
 		}
 		seen[id] = true
@@ -150,37 +149,49 @@ func repeatedCalls(f *turn.Facts) int {
 	return n
 }
 
-// serialCalls counts single read-only calls that followed another one and did not use its output. Null where
-// no output was seen: whether they depended on each other is not known then.
+// changes says whether a call may have changed what others see.
+func changes(c *turn.Call) bool {
+	switch c.GetKind() {
+	case event.ToolKind_READ, event.ToolKind_SEARCH, event.ToolKind_QUESTION:
+		return false
+	case event.ToolKind_EDIT_FILE:
+		return !Failed(c.Returned) && !Invalid(c.Returned.GetOutcome())
+	}
+	return true
+}
+
+// serialCalls counts single read-only calls that followed another one and did not use its output. Null if there were
+// such calls and no output was seen: whether they depended on each other is not known then.
 func serialCalls(f *turn.Facts) ledger.Value {
 	perStep := map[uint32]int{}
 	for i := range f.Calls {
 		perStep[f.Calls[i].GetStep()]++
 	}
-	n, known := 0.0, len(f.Calls) < 2
+	n, pairs, seen := 0.0, 0, 0
 	for i := 1; i < len(f.Calls); i++ {
 		a, b := &f.Calls[i-1], &f.Calls[i]
-		if !readOnly(a) || !readOnly(b) {
-			known = true
+		if !readOnly(a) || !readOnly(b) || perStep[a.GetStep()] != 1 || perStep[b.GetStep()] != 1 {
 			continue
 		}
-		if perStep[a.GetStep()] != 1 || perStep[b.GetStep()] != 1 {
-			known = true
+		pairs++
+		if !outputSeen(a) {
 			continue
 		}
-		output := a.Returned.GetOutput()
-		if output == "" {
-			continue
-		}
-		known = true
-		if !dependsOn(b, output) {
+		seen++
+		if !Failed(a.Returned) && !dependsOn(b, a.Returned.GetOutput()) { // who looks elsewhere after a failure depends on it
 			n++
 		}
 	}
-	if !known {
+	if pairs > 0 && seen == 0 {
 		return ledger.Value{}
 	}
 	return ledger.Of(n)
+}
+
+// outputSeen says whether it is known what a call returned: its text, or that there was none.
+func outputSeen(c *turn.Call) bool {
+	r := c.Returned
+	return r.GetOutput() != "" || (r.GetOutputBytes() == 0 && r != nil && r.OutputBytes != nil) || Failed(r)
 }
 
 func readOnly(c *turn.Call) bool {

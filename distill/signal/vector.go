@@ -24,6 +24,7 @@ type Context struct {
 	PEdit    float64
 	Answered bool // the turn's question was answered by a next turn
 	FollowUp Verdict
+	OpenFor  float64 // seconds for which a turn that never ended was waited for
 }
 
 // Compute gives all signals of a turn.
@@ -34,7 +35,7 @@ func Compute(f *turn.Facts, c Context) Vector {
 	v.Set("follow_up.polarity", c.FollowUp.Polarity)
 	v.Set("follow_up.confidence", c.FollowUp.Confidence)
 	toolSignals(v, f, c.Tools)
-	effortSignals(v, f)
+	effortSignals(v, f, c.OpenFor)
 	careSignals(v, f)
 	stallingSignals(v, f, c)
 	explicitSignals(v, f)
@@ -68,34 +69,41 @@ func stallingSignals(v Vector, f *turn.Facts, c Context) {
 	v.Set("giving_up.after_failed_lookups", flag(f.Ended != nil && failed > 0 && !f.Delivered() && !asks && c.PEdit > 0))
 }
 
+// failures are those of one kind of check before the turn's first edit and at the end.
+type failures struct {
+	before, after           uint32
+	beforeKnown, afterKnown bool
+}
+
 func careSignals(v Vector, f *turn.Facts) {
-	type span struct {
-		first, last uint32
-		before      bool
-	}
-	kinds := map[event.CheckKind]*span{}
+	firstEdit, lastEdit := editPlaces(f.Edits)
+	kinds := map[event.CheckKind]*failures{}
 	verified := false
 	for _, check := range f.Checks {
-		verified = verified || !check.GetByUser()
+		verified = verified || (!check.GetByUser() && check.Place > lastEdit)
+		s := kinds[check.GetKind()]
+		if s == nil {
+			s = &failures{}
+			kinds[check.GetKind()] = s
+		}
+		if !s.beforeKnown && check.FailuresBefore != nil {
+			s.before, s.beforeKnown = check.GetFailuresBefore(), true
+		}
 		if check.FailuresAfter == nil {
 			continue
 		}
-		s := kinds[check.GetKind()]
-		if s == nil {
-			s = &span{}
-			kinds[check.GetKind()] = s
+		if check.Place < firstEdit { // what it found, the edits found too; of what they did it says nothing
+			s.before, s.beforeKnown = check.GetFailuresAfter(), true
+			continue
 		}
-		if !s.before && check.FailuresBefore != nil {
-			s.first, s.before = check.GetFailuresBefore(), true
-		}
-		s.last = check.GetFailuresAfter()
+		s.after, s.afterKnown = check.GetFailuresAfter(), true
 	}
 	broken, fixed, known := false, false, false
 	for _, s := range kinds {
-		if s.before {
+		if s.beforeKnown && s.afterKnown {
 			known = true
-			broken = broken || s.last > s.first
-			fixed = fixed || s.last < s.first
+			broken = broken || s.after > s.before
+			fixed = fixed || s.after < s.before
 		}
 	}
 	if known {
@@ -120,8 +128,20 @@ func careSignals(v Vector, f *turn.Facts) {
 	}
 }
 
-func effortSignals(v Vector, f *turn.Facts) {
-	v.Set("effort.steps", ledger.Of(float64(len(f.Steps))))
+// editPlaces are the places of the first and the last edit; without edits, everything lies after them.
+func editPlaces(edits []turn.Edit) (first, last int) {
+	first, last = -1, -1
+	for i := range edits {
+		if p := edits[i].Place; first < 0 || p < first {
+			first = p
+		}
+		last = max(last, edits[i].Place)
+	}
+	return first, last
+}
+
+func effortSignals(v Vector, f *turn.Facts, openFor float64) {
+	v.Set("effort.steps", ledger.Of(float64(len(f.Steps)+f.Stubs["step_completed"])))
 	var thinking, arguments, final, model sum
 	for i, s := range f.Steps {
 		t := s.GetTokens()
@@ -143,6 +163,10 @@ func effortSignals(v Vector, f *turn.Facts) {
 	v.Set("effort.tool_output_tokens", output.value())
 	v.Set("effort.final_tokens", final.value())
 	v.Set("effort.model_s", model.value())
+	// A turn that never ended took at least as long as it was waited for: a hang is no way to be fast.
+	if f.Ended == nil && openFor > 0 {
+		v.Set("effort.wall_s", ledger.Of(openFor))
+	}
 	if end := f.EndedAt; !end.IsZero() && !f.StartedAt.IsZero() && !end.Before(f.StartedAt) {
 		v.Set("effort.wall_s", ledger.Of(end.Sub(f.StartedAt).Seconds()))
 	}

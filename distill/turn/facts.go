@@ -18,7 +18,7 @@ type Facts struct {
 	Steps    []*event.StepCompleted
 	Calls    []Call
 	Edits    []Edit
-	Checks   []*event.ChecksRan
+	Checks   []Check
 	Feedback []*event.FeedbackGiven
 	Evidence []*event.EvidenceAdded
 	Infra    []*event.InfrastructureReported
@@ -38,6 +38,16 @@ type Call struct {
 	At       int64
 	Returned *event.ToolReturned
 	Place    int // in the turn's order of events
+
+	kind event.ToolKind // of the registered tool, where the call itself doesn't say
+}
+
+// GetKind is what the call does: as it says itself, else as its tool was registered.
+func (c *Call) GetKind() event.ToolKind {
+	if k := c.ToolCalled.GetKind(); k != event.ToolKind_TOOL_KIND_UNSPECIFIED {
+		return k
+	}
+	return c.kind
 }
 
 // Raw is the call's arguments as the model wrote them.
@@ -56,6 +66,12 @@ type Edit struct {
 	Place    int
 }
 
+// Check is a run of a check.
+type Check struct {
+	*event.ChecksRan
+	Place int
+}
+
 // Characters are the characters that the edit added and removed.
 func (e *Edit) Characters() float64 {
 	return float64(e.GetCharactersAdded()) + float64(e.GetCharactersRemoved())
@@ -64,6 +80,12 @@ func (e *Edit) Characters() float64 {
 // RejectedByUser says whether a user saw the edit and refused it.
 func (e *Edit) RejectedByUser() bool {
 	return e.Decided.GetDecision() == event.Decision_REJECTED && e.Decided.GetSource() == event.DecisionSource_USER
+}
+
+// AcceptedByUser says whether a user took the edit, wholly or partly.
+func (e *Edit) AcceptedByUser() bool {
+	d := e.Decided.GetDecision()
+	return e.Decided.GetSource() == event.DecisionSource_USER && (d == event.Decision_ACCEPTED || d == event.Decision_PARTLY)
 }
 
 // Fold joins a turn's events. Order is by client time, then by offset; what the model did in steps is ordered
@@ -106,6 +128,11 @@ func Fold(t *Turn) *Facts {
 		case *event.SessionEvent_ToolReturned:
 			returned[body.ToolReturned.GetCallId()] = body.ToolReturned
 		case *event.SessionEvent_EditProposed:
+			// The same edit again says more of it, as when it is applied: it stays one edit.
+			if i, ok := edits[body.EditProposed.GetEditId()]; ok {
+				f.Edits[i].EditProposed = body.EditProposed
+				continue
+			}
 			edits[body.EditProposed.GetEditId()] = len(f.Edits)
 			f.Edits = append(f.Edits, Edit{EditProposed: body.EditProposed, Place: place})
 		case *event.SessionEvent_EditDecided:
@@ -114,7 +141,7 @@ func Fold(t *Turn) *Facts {
 			id := body.EditObserved.GetEditId()
 			observed[id] = append(observed[id], body.EditObserved)
 		case *event.SessionEvent_ChecksRan:
-			f.Checks = append(f.Checks, body.ChecksRan)
+			f.Checks = append(f.Checks, Check{ChecksRan: body.ChecksRan, Place: place})
 		case *event.SessionEvent_FeedbackGiven:
 			f.Feedback = append(f.Feedback, body.FeedbackGiven)
 		case *event.SessionEvent_EvidenceAdded:
@@ -140,6 +167,9 @@ func Fold(t *Turn) *Facts {
 		})
 	}
 	slices.SortStableFunc(f.Steps, func(a, b *event.StepCompleted) int { return cmp.Compare(a.GetStep(), b.GetStep()) })
+	if t.PolicyVersion != "" {
+		f.Versions = append(f.Versions, t.PolicyVersion) // of two first steps, the one that the turn is counted under
+	}
 	for _, s := range f.Steps {
 		for _, v := range versionsOf(s) {
 			if !slices.Contains(f.Versions, v) {
@@ -148,6 +178,13 @@ func Fold(t *Turn) *Facts {
 		}
 	}
 	return f
+}
+
+// KnowTools tells the facts what the registered tools do.
+func (f *Facts) KnowTools(kindOf func(tool string) event.ToolKind) {
+	for i := range f.Calls {
+		f.Calls[i].kind = kindOf(f.Calls[i].GetTool())
+	}
 }
 
 // opens says whether an event is an act of the turn itself, by which a turn may begin before its TurnStarted.
@@ -222,7 +259,26 @@ func (f *Facts) Questions() int {
 
 // AsksInsteadOfEditing says whether the turn ended with a question and delivered nothing.
 func (f *Facts) AsksInsteadOfEditing() bool {
-	return f.Ended != nil && f.Ended.GetReason() == event.EndReason_COMPLETED && f.Questions() > 0 && !f.Delivered()
+	return f.Ended != nil && f.Ended.GetReason() == event.EndReason_COMPLETED && f.endsAsking() && !f.Delivered()
+}
+
+// endsAsking says whether the turn's last word is a question: its final message, or a call of a question tool after
+// which nothing was generated. A question that was answered within the turn, and then gave up, is no question turn.
+func (f *Facts) endsAsking() bool {
+	if f.Ended.GetAsksUser() {
+		return true
+	}
+	if len(f.Calls) == 0 {
+		return false
+	}
+	last := &f.Calls[len(f.Calls)-1]
+	if last.GetKind() != event.ToolKind_QUESTION {
+		return false
+	}
+	if len(f.Steps) == 0 || last.GetStep() == 0 {
+		return f.LastStepAt.UnixMicro() <= last.At || f.LastStepAt.IsZero()
+	}
+	return f.Steps[len(f.Steps)-1].GetStep() <= last.GetStep()
 }
 
 // Outcome is how the turn ended, in the words of the sample schema.

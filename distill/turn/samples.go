@@ -22,16 +22,23 @@ func (f *Facts) Sequences(blamed map[uint32]bool) (rows []Sequence, why string) 
 	var all []Sequence
 	cur := Sequence{}
 	why = "no token ids"
+	next, lost := uint32(1), false
 	for _, step := range f.Steps {
 		prefix := int(step.GetPromptPrefixLen())
+		lost = lost || step.GetStep() > next
+		next = step.GetStep() + 1
 		if len(step.GetOutputTokenIds()) == 0 && len(step.GetPromptTokenIds()) == 0 {
+			lost = true
 			continue
 		}
-		if prefix > cur.length() {
-			// What lies between was never seen (a step that became a stub): nothing after it can be placed.
+		if lost && prefix > 0 || prefix > cur.length() {
+			// What lies before was never seen (a step that became a stub): nothing can be placed until a step
+			// carries its whole prompt again.
+			lost = true
 			why = "step " + strconv.Itoa(int(step.GetStep())) + " continues a sequence that did not arrive"
-			break
+			continue
 		}
+		lost = false
 		if prefix < cur.length() {
 			all = append(all, cur)
 			cur = cur.branchAt(prefix)
@@ -100,14 +107,7 @@ func (s *Sequence) append(step *event.StepCompleted, version string, blamed bool
 		if own := step.GetOutputMask(); len(own) == m {
 			copy(mask, own)
 		}
-		for _, span := range step.GetVersionSpans() {
-			if span.GetVersion() != version {
-				clear(mask[min(int(span.GetStart()), m):min(int(span.GetEnd()), m)])
-			}
-		}
-		if len(step.GetVersionSpans()) == 0 && step.GetPolicyVersion() != version {
-			clear(mask)
-		}
+		maskOthers(mask, step, version)
 	}
 	logprobs := make([]byte, 4*m)
 	for i, trained := range mask {
@@ -132,6 +132,25 @@ func (s *Sequence) append(step *event.StepCompleted, version string, blamed bool
 		s.Sidecar = step.GetSidecar()
 	}
 	return captured || m == 0
+}
+
+// maskOthers clears what another version generated, and with it what lies in no span: nobody says who generated that.
+func maskOthers(mask []uint8, step *event.StepCompleted, version string) {
+	if len(step.GetVersionSpans()) == 0 {
+		if step.GetPolicyVersion() != version {
+			clear(mask)
+		}
+		return
+	}
+	from := 0
+	for _, span := range step.GetVersionSpans() {
+		start, end := min(int(span.GetStart()), len(mask)), min(int(span.GetEnd()), len(mask))
+		if span.GetVersion() == version {
+			clear(mask[min(from, start):start])
+			from = end
+		}
+	}
+	clear(mask[from:])
 }
 
 func (s *Sequence) addSpans(step *event.StepCompleted, start, end int32) {

@@ -114,10 +114,11 @@ func (w *watchedFile) apply(t *ccTurn, call *ccCall, edit *ccEdit) {
 	e := &watchedEdit{turn: t, id: call.id, at: call.answered.at}
 	replace := func(start, end int, ai string) {
 		before := w.text[start:end]
-		skip, changed := commonPrefix(before, ai), 0
+		skip := commonPrefix(before, ai)
 		tail := commonSuffix(before[skip:], ai[skip:])
 		w.text = w.text[:start] + ai + w.text[end:]
-		start, end, changed = start+skip, end-tail, len(ai)-len(before)
+		start, end = start+skip, end-tail
+		changed := len(ai) - len(before)
 		for _, other := range append(slices.Clone(w.edits), e) {
 			other.hunks = slices.DeleteFunc(other.hunks, func(h watchedHunk) bool { return h.start < end && start < h.end })
 			for i := range other.hunks {
@@ -276,13 +277,12 @@ func changesBetween(a, b string) []change {
 // mapRange is where a run of the old text stands in the new one, and whether a change touched it. What was put in right
 // before or after it doesn't; of a run that is empty (a deletion) what was put in there does.
 func mapRange(changes []change, start, end int) (from, to int, touched bool) {
-	shift := 0
 	from, to = start, end
 	for _, c := range changes {
 		restored := start == end && c.start == start && c.end == start
 		switch {
 		case c.end <= start && !restored:
-			shift = c.newEnd - c.end
+			shift := c.newEnd - c.end
 			from, to = start+shift, end+shift
 			continue
 		case c.start >= end && !restored:
@@ -292,7 +292,7 @@ func mapRange(changes []change, start, end int) (from, to int, touched bool) {
 			from = c.newStart
 		}
 		touched = true
-		shift = c.newEnd - c.end
+		shift := c.newEnd - c.end
 		to = c.newEnd
 		if end > c.end {
 			to = end + shift

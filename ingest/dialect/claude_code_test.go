@@ -17,8 +17,8 @@ const (
 	refusalText = refusal + "To tell you how to proceed, the user said:\nnot there"
 )
 
-func edit(path, old, new string) object {
-	return object{"file_path": path, "old_string": old, "new_string": new}
+func edit(path, before, after string) object {
+	return object{"file_path": path, "old_string": before, "new_string": after}
 }
 
 func TestUsageIsCountedOncePerGeneration(t *testing.T) {
@@ -113,7 +113,7 @@ func TestWhatIsARequest(t *testing.T) {
 				want = 2
 			}
 			require.Len(t, starts(r), want)
-			require.Equal(t, want, len(ends(r)))
+			require.Len(t, ends(r), want)
 		})
 	}
 }

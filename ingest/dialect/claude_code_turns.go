@@ -30,11 +30,10 @@ func (c *claudeCode) turns() (turns []*ccTurn, homeless []*ccRecord) {
 	slices.SortStableFunc(records, byTime)
 	local := c.localCommands(records)
 	opened := map[string][]*ccTurn{} // by the files' session id, in order of time
-	open := func(r *ccRecord, implied bool) *ccTurn {
+	open := func(r *ccRecord, implied bool) {
 		t := &ccTurn{anchor: r, implied: implied}
 		r.turn = t
 		opened[r.session] = append(opened[r.session], t)
-		return t
 	}
 	calls := map[string]*ccRecord{}
 	for _, r := range records {

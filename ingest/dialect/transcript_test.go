@@ -3,6 +3,7 @@ package dialect
 import (
 	"encoding/json"
 	"fmt"
+	"maps"
 	"strings"
 	"testing"
 	"time"
@@ -67,9 +68,7 @@ func (s *transcript) block(msg string, block object, more object) *transcript {
 		"id": msg, "role": "assistant", "model": "model-1", "content": []any{block}, "stop_reason": nil,
 		"usage": object{"input_tokens": 10, "cache_read_input_tokens": 90, "output_tokens": 40},
 	}
-	for k, v := range more {
-		message[k] = v
-	}
+	maps.Copy(message, more)
 	return s.line("assistant", message, nil)
 }
 

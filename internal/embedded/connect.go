@@ -44,7 +44,9 @@ func (p *Postgres) prepare(ctx context.Context) error {
 	if err != nil {
 		return fmt.Errorf("asking for the version: %w", err)
 	}
-	p.version, _, _ = strings.Cut(version, " ") // "15.18 (Debian 15.18-…)"
+	if p.version == "" {
+		p.version, _, _ = strings.Cut(version, " ") // "15.18 (Debian 15.18-…)"
+	}
 	if !there {
 		if _, err := c.Exec(ctx, "create database "+pgx.Identifier{database}.Sanitize()); err != nil {
 			return fmt.Errorf("making the database %s: %w", database, err)

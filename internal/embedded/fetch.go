@@ -95,7 +95,7 @@ func fetchBinaries(ctx context.Context, cfg PostgresConfig, target string) (bina
 	source := a.url(cfg.Repository)
 	cfg.Progress(fmt.Sprintf("%s: fetching Postgres %s from %s", errNoBinaries, fetchedVersion, source))
 	jar := target + ".jar"
-	defer os.Remove(jar)
+	defer os.Remove(jar) //nolint:errcheck // it may never have been made
 	if err := download(ctx, source, jar, a.sha256, cfg.Progress); err != nil {
 		return binaries{}, fmt.Errorf("fetching Postgres from %s: %w; install Postgres %d or newer, or give a running one's URL",
 			source, err, oldestMajor)

@@ -64,14 +64,20 @@ const (
 	stopTimeout  = 30 * time.Second
 )
 
-// Postgres is a server of our own. Only this process's user (or root) can reach it, over a Unix socket.
+// Postgres is a server of our own. Only this process's user (or root) can reach it, over a Unix socket. If it ends without
+// having been told to (killed for its memory, for instance), it is started again.
 type Postgres struct {
 	lock    *Lock
-	sockets string // folder of the socket
-	scratch string // of it in the system's temporary folder, to remove; or empty
+	stop    context.CancelFunc // ends keep
+	kept    chan struct{}      // closed when it has
+	sockets string             // folder of the socket
+	scratch string             // of it in the system's temporary folder, to remove; or empty
 	version string
-	child   *child // nil: adopted
-	pid     int    // of an adopted one
+	adopted bool
+
+	// Of keep, until it has ended.
+	child *child // nil: adopted
+	pid   int    // of an adopted one
 }
 
 // StartPostgres starts a Postgres over the data in cfg.Dir, or adopts the one that a killed process has left running
@@ -96,6 +102,10 @@ func StartPostgres(ctx context.Context, cfg PostgresConfig) (*Postgres, error) {
 		_ = lock.Release()
 		return nil, fmt.Errorf("embedded Postgres in %s: %w", cfg.Dir, err)
 	}
+	p.adopted = p.child == nil
+	keeping, stop := context.WithCancel(context.WithoutCancel(ctx))
+	p.stop, p.kept = stop, make(chan struct{})
+	go p.keep(keeping, cfg)
 	return p, nil
 }
 
@@ -110,7 +120,10 @@ func (p *Postgres) start(ctx context.Context, cfg PostgresConfig) error {
 		return err
 	}
 	if left != nil {
-		p.pid, p.sockets = left.pid, left.sockets
+		p.child, p.pid = nil, left.pid
+		if p.sockets == "" {
+			p.sockets = left.sockets
+		}
 		return p.prepare(ctx)
 	}
 	bin, err := binariesFor(ctx, cfg, data, as)
@@ -120,8 +133,11 @@ func (p *Postgres) start(ctx context.Context, cfg PostgresConfig) error {
 	if err := initialise(ctx, cfg, bin, as, data); err != nil {
 		return err
 	}
-	if p.sockets, p.scratch, err = socketFolder(cfg.Dir, as); err != nil {
-		return err
+	if p.sockets == "" {
+		p.sockets, p.scratch = socketFolder(cfg.Dir)
+	}
+	if err := as.ownFolder(p.sockets); err != nil {
+		return fmt.Errorf("folder of the socket: %w", err)
 	}
 	if err := p.launch(ctx, cfg, bin, as, data); err != nil {
 		return err
@@ -243,10 +259,12 @@ func (p *Postgres) URL() string { return urlOf(p.sockets, database) }
 func (p *Postgres) Version() string { return p.version }
 
 // Adopted says whether the server was running already, left by a process that was killed.
-func (p *Postgres) Adopted() bool { return p.child == nil }
+func (p *Postgres) Adopted() bool { return p.adopted }
 
 // Stop ends the server after its connections have been cut, and gives the folder back.
 func (p *Postgres) Stop() error {
+	p.stop()
+	<-p.kept
 	return errors.Join(p.halt(), p.lock.Release())
 }
 
@@ -290,7 +308,7 @@ func (p *Postgres) halt() error {
 
 // socketFolder is where the socket stands: in the state folder, or where its path would be too long for a socket,
 // in the system's temporary folder under a name made of it.
-func socketFolder(dir string, as account) (sockets, scratch string, err error) {
+func socketFolder(dir string) (sockets, scratch string) {
 	sockets = filepath.Join(dir, "run")
 	if len(sockets) > longestPath || strings.ContainsAny(sockets, `,"`) {
 		sum := sha256.Sum256([]byte(dir))
@@ -300,10 +318,7 @@ func socketFolder(dir string, as account) (sockets, scratch string, err error) {
 		}
 		scratch = sockets
 	}
-	if err := as.ownFolder(sockets); err != nil {
-		return "", "", fmt.Errorf("folder of the socket: %w", err)
-	}
-	return sockets, scratch, nil
+	return sockets, scratch
 }
 
 func pause(ctx context.Context, d time.Duration) error {

@@ -39,6 +39,12 @@ func start(t *testing.T, dir string) *Postgres {
 	return p
 }
 
+// forsake stops keeping the server, as the death of this process would.
+func forsake(p *Postgres) {
+	p.stop()
+	<-p.kept
+}
+
 func query(t *testing.T, p *Postgres, sql string) string {
 	t.Helper()
 	c, err := pgx.Connect(deadline(t), p.URL())
@@ -92,6 +98,7 @@ func TestPostgresAfterItsOwnKill(t *testing.T) {
 	dir := stateFolder(t)
 	p := start(t, dir)
 	execute(t, p, "create table kept as select 'here' as v")
+	forsake(p)
 	require.NoError(t, syscall.Kill(p.child.cmd.Process.Pid, syscall.SIGKILL))
 	<-p.child.exited
 	require.NoError(t, p.Stop())
@@ -106,6 +113,7 @@ func TestPostgresAfterItsPidWentToAnother(t *testing.T) {
 	t.Parallel()
 	dir := stateFolder(t)
 	p := start(t, dir)
+	forsake(p)
 	require.NoError(t, syscall.Kill(p.child.cmd.Process.Pid, syscall.SIGKILL))
 	<-p.child.exited
 	require.NoError(t, p.Stop())
@@ -126,6 +134,7 @@ func TestPostgresThatOutlivedItsParentIsAdopted(t *testing.T) {
 	first := start(t, dir)
 	execute(t, first, "create table kept as select 'here' as v")
 	// As where a parent's death isn't told to the child: the lock is free, the server runs.
+	forsake(first)
 	require.NoError(t, first.lock.Release())
 	second := start(t, dir)
 	require.True(t, second.Adopted())

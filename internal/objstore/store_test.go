@@ -100,7 +100,7 @@ func conformance(t *testing.T, open func(*testing.T) Bucket) {
 			require.NoError(t, b.PutIfAbsent(ctx, key, []byte(body)))
 			got, err := b.Get(ctx, key)
 			require.NoError(t, err)
-			require.True(t, string(got) == body, key)
+			require.Equal(t, body, string(got), key)
 		}
 	})
 

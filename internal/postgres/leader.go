@@ -69,3 +69,13 @@ func Resign(ctx context.Context, pool *pgxpool.Pool, name string, term int64) er
 	}
 	return nil
 }
+
+// Vacate ends the terms of all jobs. It is for whoever knows that their leaders are dead and so needn't wait for their
+// leases. If one lives all the same it is fenced by the next election.
+func Vacate(ctx context.Context, pool *pgxpool.Pool) error {
+	_, err := pool.Exec(ctx, `update leader set owner = '', lease_until = '-infinity'`)
+	if err != nil {
+		return fmt.Errorf("ending all terms: %w", err)
+	}
+	return nil
+}

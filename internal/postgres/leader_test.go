@@ -178,3 +178,14 @@ func TestLeaderConfigValidate(t *testing.T) {
 		require.Error(t, err)
 	}
 }
+
+func TestVacateEndsEveryTerm(t *testing.T) {
+	t.Parallel()
+	pool := postgrestest.New(t)
+	killed, ok := elect(t, pool, "killed")
+	require.True(t, ok)
+	require.NoError(t, postgres.Vacate(deadline(t), pool))
+	_, ok = elect(t, pool, "next")
+	require.True(t, ok, "nobody waits for the lease")
+	require.ErrorIs(t, checkTerm(t, pool, killed), postgres.ErrFenced)
+}

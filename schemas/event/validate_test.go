@@ -137,7 +137,7 @@ func TestValidateAccepts(t *testing.T) {
 
 func TestValidateRejects(t *testing.T) {
 	t.Parallel()
-	body := func(set func(*event.SessionEvent)) *event.SessionEvent { return with(set) }
+	body := with
 	arm := func(experiment, arm string) *event.SessionEvent {
 		return turnStarted(&event.TurnStarted{Context: &event.TurnContext{Experiment: experiment, Arm: arm}})
 	}

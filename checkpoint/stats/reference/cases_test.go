@@ -2,6 +2,7 @@ package reference
 
 import (
 	"encoding/json"
+	"maps"
 	"os"
 	"testing"
 
@@ -49,9 +50,7 @@ func TestEveryExpectedValueCounts(t *testing.T) {
 				moved[i] += 2*c.Tol + 1e-9
 				off := c
 				off.Expected = map[string]any{}
-				for k, v := range c.Expected {
-					off.Expected[k] = v
-				}
+				maps.Copy(off.Expected, c.Expected)
 				text, err := json.Marshal(moved)
 				require.NoError(t, err)
 				var v any
