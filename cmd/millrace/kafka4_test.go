@@ -442,7 +442,7 @@ func (w *world) pullable(shards *process, token string) {
 		meta, samples, err := arrowfile.ReadShard(body)
 		require.NoError(w.t, err)
 		require.Equal(w.t, base, meta.PolicyVersion)
-		require.EqualValues(w.t, m.Rows, len(samples))
+		require.Len(w.t, samples, int(m.Rows))
 		rows += m.Rows
 	}
 	require.Positive(w.t, rows)
