@@ -250,7 +250,7 @@ func (w *world) play(token string, through []*process) *played {
 	})
 	require.NoError(w.t, err)
 	start := time.Now()
-	traffic, err := sim.New(sim.Config{Seed: uint64(start.UnixNano()), Start: start, Units: 3000, TurnsPerUnitHour: 20, BaseVersion: base, Assign: p.driver.Assign})
+	traffic, err := sim.New(sim.Config{Seed: uint64(start.UnixNano()), Start: start, Units: 6000, TurnsPerUnitHour: 20, BaseVersion: base, Assign: p.driver.Assign})
 	require.NoError(w.t, err)
 	p.source = &recorded{Sim: traffic, events: map[string]bool{}, turns: map[string]bool{}}
 	go func() { p.done <- p.driver.Run(w.t.Context(), p.source, start.Add(trafficFor)) }()
@@ -442,7 +442,7 @@ func (w *world) pullable(shards *process, token string) {
 		meta, samples, err := arrowfile.ReadShard(body)
 		require.NoError(w.t, err)
 		require.Equal(w.t, base, meta.PolicyVersion)
-		require.EqualValues(w.t, m.Rows, len(samples))
+		require.Len(w.t, samples, int(m.Rows))
 		rows += m.Rows
 	}
 	require.Positive(w.t, rows)
