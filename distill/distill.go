@@ -237,7 +237,11 @@ func (d *Distill) hold(ctx context.Context, lease *Lease) {
 			continue
 		case lostHold(err):
 			d.metrics.fenced.Inc()
-			logger.Warn("partition lost", "error", err)
+			level := slog.LevelWarn
+			if !errors.Is(err, ErrFenced) {
+				level = slog.LevelInfo // we were cut off or asleep, and stopped in time
+			}
+			logger.Log(ctx, level, "partition lost", "error", err)
 			return
 		case err != nil && ctx.Err() == nil:
 			logger.Error("partition stopped", "error", err)

@@ -50,6 +50,8 @@ const (
 	defaultBatchRows       = 50_000
 	defaultBatchBytes      = 256 << 20
 	defaultSettledMemoryMs = 8 * 24 * 60 * 60 * 1000
+
+	maxLimitMs = 1 << 40 // 34 years: sums with a time stay far from overflowing
 )
 
 // limits are the configuration's numbers in the engine's units.
@@ -63,7 +65,7 @@ func limitsOf(c *event.ConfigAdopted) limits {
 		if ms <= 0 {
 			ms = fallback
 		}
-		return ms * 1000
+		return min(ms, maxLimitMs) * 1000
 	}
 	l := limits{
 		lateness: micros(c.GetLatenessMs(), defaultLatenessMs),
