@@ -19,7 +19,7 @@ import (
 // underLoad is a `millrace up` with short windows that traffic flows into.
 func underLoad(t *testing.T) (*instance, *flow) {
 	t.Helper()
-	i := newInstance(t, "--spec", quickSpec(t), "--partitions", strconv.Itoa(partitions), "--lateness", "1s",
+	i := newInstance(t, "--spec", quickSpec(t), "--partitions", strconv.Itoa(killedPartitions), "--lateness", "1s",
 		"--max-turn", "8s", "--dedupe-window", "60s", "--batch-interval", "1s")
 	i.start()
 	i.ready()
@@ -130,7 +130,7 @@ func TestObjectFolderIsFull(t *testing.T) {
 	if os.Geteuid() != 0 {
 		t.Skip("only root can mount a small disk")
 	}
-	i := newInstance(t, "--spec", quickSpec(t), "--partitions", strconv.Itoa(partitions), "--lateness", "1s",
+	i := newInstance(t, "--spec", quickSpec(t), "--partitions", strconv.Itoa(killedPartitions), "--lateness", "1s",
 		"--max-turn", "8s", "--dedupe-window", "60s", "--batch-interval", "1s")
 	objects := filepath.Join(i.data, "objects")
 	require.NoError(t, os.MkdirAll(objects, 0o755))
