@@ -60,7 +60,7 @@ func (i *instance) finishWhole(f *flow) {
 	require.Zero(i.t, i.stop(), "it said:\n%s", i.output)
 	i.output.requireClean(i.t)
 	old := openRemains(i.t, i)
-	logged := old.loggedEvents(i.t, partitions)
+	logged := old.loggedEvents(i.t, killedPartitions)
 	for id := range f.source.ids() {
 		require.Positive(i.t, logged[id], "an event was accepted and is not in the log: %s", id)
 	}
