@@ -111,9 +111,10 @@ func (w *worker) decode(record eventlog.Record) engine.Record {
 	return r
 }
 
-// close ends the batch: flush, then commit, in this order. It finishes even when the process is told to stop.
+// close ends the batch: flush, then commit, in this order. It finishes even when the process is told to stop, if that
+// takes no longer than a term; until then it waits for whatever is away.
 func (w *worker) close(ctx context.Context) error {
-	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), w.leases.term)
+	ctx, cancel := outlive(ctx, w.leases.term)
 	defer cancel()
 	began := time.Now()
 	counts := w.engine.Boundary()
@@ -128,7 +129,9 @@ func (w *worker) close(ctx context.Context) error {
 	if err := w.reached("flushed"); err != nil {
 		return err
 	}
-	if err := w.commit(ctx, w.batch, files, stateObject, counts, w.engine); err != nil {
+	answer, giveUp := context.WithTimeout(ctx, w.leases.term) // a server that is cut off never answers
+	defer giveUp()
+	if err := w.commit(answer, w.batch, files, stateObject, counts, w.engine); err != nil {
 		if lostHold(err) || errors.Is(err, errCrash) {
 			return err
 		}
@@ -152,6 +155,19 @@ func (w *worker) forgetState(ctx context.Context, current string) {
 	w.lease.StateKey = current
 }
 
+// outlive is a context that ends so long after the given one.
+func outlive(ctx context.Context, extra time.Duration) (context.Context, context.CancelFunc) {
+	longer, cancel := context.WithCancel(context.WithoutCancel(ctx))
+	stop := context.AfterFunc(ctx, func() {
+		select {
+		case <-longer.Done():
+		case <-time.After(extra):
+			cancel()
+		}
+	})
+	return longer, func() { stop(); cancel() }
+}
+
 // lag tells Kafka where we are, so that ordinary lag tools see it. Nothing reads it back, so a failure costs
 // nothing but the display.
 func (w *worker) lag(ctx context.Context) {
@@ -168,7 +184,7 @@ func (w *worker) patiently(ctx context.Context, what string, try func() error, m
 		err := try()
 		if err == nil {
 			if tries > 0 {
-				w.logger.Info("works again: "+what, "partition", w.lease.Partition, "tries", tries+1)
+				w.logger.Debug("works again: "+what, "partition", w.lease.Partition, "tries", tries+1)
 			}
 			return nil
 		}

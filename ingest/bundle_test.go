@@ -2,6 +2,7 @@ package ingest_test
 
 import (
 	"bytes"
+	"cmp"
 	"context"
 	"encoding/json"
 	"fmt"
@@ -118,14 +119,17 @@ func setup(t *testing.T, cfg ingest.Config) *bundle {
 	}
 	b.gateway, err = ingest.New(cfg, ingest.Deps{
 		Log: b.log,
-		Control: func(_ context.Context, r *event.ControlRecord, at time.Time) error {
+		Control: func(ctx context.Context, r *event.ControlRecord, at time.Time) error {
 			require.Equal(t, b.now, at)
+			if ctx.Err() != nil {
+				return ctx.Err()
+			}
 			if b.tickErr == nil {
 				b.ticks = append(b.ticks, r)
 			}
 			return b.tickErr
 		},
-		Probe:   func(context.Context) error { return b.probe },
+		Probe:   func(ctx context.Context) error { return cmp.Or(b.probe, ctx.Err()) },
 		Schemas: b.store, Guard: open{}, Clock: func() time.Time { return b.now },
 		Logger: slog.New(slog.NewTextHandler(b.logged, nil)), Registerer: b.metrics,
 	})

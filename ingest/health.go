@@ -59,7 +59,8 @@ func (h *health) ready(ctx context.Context) (fresh bool, err error) {
 	case h.probe == nil || !due:
 		return false, nil // only writing tells
 	}
-	ctx, cancel := context.WithTimeout(ctx, probeTimeout)
+	// What is found holds for everybody, so it must not depend on whether this caller still waits for it.
+	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), probeTimeout)
 	defer cancel()
 	err = h.probe(ctx)
 	h.saw(err)

@@ -1,8 +1,10 @@
 package ingest_test
 
 import (
+	"context"
 	"errors"
 	"net/http"
+	"net/http/httptest"
 	"strings"
 	"testing"
 	"time"
@@ -49,4 +51,18 @@ func TestLogAway(t *testing.T) {
 	_, answer = b.send(t, "application/x-ndjson", ended("a")+"\n"+bad)
 	require.Equal(t, "accepted rejected", statuses(answer))
 	require.Contains(t, b.logged.String(), "the log is back")
+}
+
+// Whoever asks and goes away, or stops the process, says nothing about the log.
+func TestACallerThatGoesAwayIsNoOutage(t *testing.T) {
+	t.Parallel()
+	b := setup(t, ingest.Config{})
+	gone, cancel := context.WithCancel(t.Context())
+	cancel()
+	w := httptest.NewRecorder()
+	b.gateway.Handler().ServeHTTP(w, httptest.NewRequestWithContext(gone, http.MethodGet, "/readyz", nil))
+	require.Equal(t, http.StatusOK, w.Code)
+	require.ErrorIs(t, b.gateway.Tick(gone), context.Canceled)
+	require.Equal(t, http.StatusOK, b.do(t, http.MethodGet, "/readyz", nil).Code)
+	require.Empty(t, b.logged.String())
 }

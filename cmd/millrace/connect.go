@@ -4,14 +4,12 @@ import (
 	"cmp"
 	"context"
 	"encoding/hex"
-	"errors"
 	"fmt"
 	"log/slog"
 	"os"
 	"strings"
 	"time"
 
-	"github.com/jackc/pgx/v5/pgconn"
 	"github.com/jackc/pgx/v5/pgxpool"
 	"github.com/prometheus/client_golang/prometheus"
 
@@ -96,7 +94,38 @@ func open(ctx context.Context, out *Output, who string, logging Logging, places 
 			return nil, err
 		}
 	}
+	p.watch()
 	return p, nil
+}
+
+// watch lets an outage of a place be told in one line.
+func (p *parts) watch() {
+	var places []telemetry.Place
+	if p.pool != nil {
+		at := p.pool.Config().ConnConfig
+		places = append(places, telemetry.Place{
+			Name: "Postgres", At: fmt.Sprintf("%s:%d/%s", at.Host, at.Port, at.Database), Suspects: postgres.Away, Probe: p.pool.Ping,
+		})
+	}
+	if p.store != nil {
+		places = append(places, telemetry.Place{Name: "the object store", At: p.store.String(), Suspects: objstore.Retryable, Probe: p.store.Check})
+	}
+	if len(p.cfg.Brokers) > 0 {
+		places = append(places, telemetry.Place{Name: "Kafka", At: strings.Join(p.cfg.Brokers, ","), Suspects: eventlog.Retryable, Probe: p.reachable})
+	}
+	logger, outages := telemetry.Watch(p.logger, places...)
+	p.logger = logger
+	p.closers = append(p.closers, outages.Close)
+}
+
+// reachable asks the log's brokers, on a connection of its own: an old one may still look well.
+func (p *parts) reachable(ctx context.Context) error {
+	reader, err := eventlog.NewReader(p.cfg)
+	if err != nil {
+		return err
+	}
+	defer reader.Close()
+	return reader.Reachable(ctx)
 }
 
 // allGiven names everything that wasn't said, at once.
@@ -204,16 +233,6 @@ func (p *parts) close() {
 	for i := len(p.closers) - 1; i >= 0; i-- {
 		p.closers[i]()
 	}
-}
-
-// postgresAway says whether Postgres may answer later: it can't be reached, starts or stops.
-func postgresAway(err error) bool {
-	var refused *pgconn.PgError
-	if errors.As(err, &refused) {
-		return strings.HasPrefix(refused.Code, "57P") || strings.HasPrefix(refused.Code, "08")
-	}
-	var connecting *pgconn.ConnectError
-	return errors.As(err, &connecting) || errors.Is(err, context.DeadlineExceeded)
 }
 
 // patiently tries until it works, as long as the error may pass and nobody says stop. It says once what it waits for.

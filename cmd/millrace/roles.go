@@ -52,6 +52,14 @@ func (p *parts) answers(ctx context.Context) error {
 	return nil
 }
 
+// usable says whether Postgres and the object store are there for work.
+func (p *parts) usable(ctx context.Context) error {
+	if err := p.answers(ctx); err != nil {
+		return err
+	}
+	return p.store.Check(ctx)
+}
+
 // guard lets requests through by their bearer tokens.
 func (p *parts) guard() *auth.Guard { return auth.NewGuard(p.pool, 0) }
 
@@ -119,7 +127,7 @@ func newDistill(p *parts, leaseTerm time.Duration) (role, error) {
 		if err := reader.Reachable(ctx); err != nil {
 			return err
 		}
-		return p.answers(ctx)
+		return p.usable(ctx)
 	}}, nil
 }
 

@@ -171,7 +171,7 @@ func runRole(ctx context.Context, out *Output, at Serving, name string, places [
 	defer door.close(ctx)
 	logger.Info("listening", "address", listener.Addr().String())
 	var p *parts
-	err = patiently(ctx, logger, "Postgres does not answer", postgresAway, func() error {
+	err = patiently(ctx, logger, "Postgres does not answer", postgres.Away, func() error {
 		p, err = open(ctx, out, name, at.Logging, places...)
 		return err
 	})
@@ -179,7 +179,7 @@ func runRole(ctx context.Context, out *Output, at Serving, name string, places [
 		return unlessStopped(ctx, err)
 	}
 	defer p.close()
-	if err := patiently(ctx, logger, "Postgres does not answer", postgresAway, func() error { return checkMigrated(ctx, p) }); err != nil {
+	if err := patiently(ctx, logger, "Postgres does not answer", postgres.Away, func() error { return checkMigrated(ctx, p) }); err != nil {
 		return unlessStopped(ctx, err)
 	}
 	r, err := assemble(p)

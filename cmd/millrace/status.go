@@ -31,7 +31,7 @@ func newFeed(p *parts) (role, error) {
 		return role{}, err
 	}
 	h := f.Handler()
-	return role{name: "feed", run: f.Run, ready: p.answers, handler: map[string]http.Handler{
+	return role{name: "feed", run: f.Run, ready: p.usable, handler: map[string]http.Handler{
 		"/v1/policies": h, "/v1/policies/": h, "/v1/shards/": h, "/v1/ledger": h, "/v1/ledger/": h,
 	}}, nil
 }

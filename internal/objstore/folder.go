@@ -263,8 +263,8 @@ func (f *Folder) wrap(what, key string, err error) error {
 		err = fmt.Errorf("%w: %w", ErrUnavailable, err)
 	case errors.Is(err, fs.ErrNotExist), errors.Is(err, syscall.ENOTDIR) && what != "put", errors.Is(err, syscall.EISDIR) && what == "get":
 		err = ErrNotFound
-	case errors.Is(err, fs.ErrPermission):
-		err = fmt.Errorf("%w: give this user the right to write there", err)
+	case errors.Is(err, fs.ErrPermission), errors.Is(err, syscall.EROFS):
+		err = fmt.Errorf("%w: give this user the right to write there, it goes on by itself (%w)", ErrUnavailable, err)
 	}
 	if key == "" {
 		return fmt.Errorf("%s objects folder %s: %w", what, f.root, err)
