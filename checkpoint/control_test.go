@@ -113,10 +113,9 @@ func TestAWholeCycle(t *testing.T) {
 	w.step(c, 5, 11)
 	require.Equal(t, candidate.RolledBack, w.state("cand-1"))
 	require.Equal(t, []string{"base", "cand-1", "base"}, w.announced)
-	var withdrawn []string
-	require.NoError(t, w.pool.QueryRow(t.Context(), `select live, withdrawn from assignment_ruleset`).Scan(&live, &withdrawn))
+	require.NoError(t, w.pool.QueryRow(t.Context(), `select live from assignment_ruleset`).Scan(&live))
 	require.Equal(t, "base", live)
-	require.Equal(t, []string{"cand-1"}, withdrawn, "no session keeps it")
+	require.Equal(t, []string{"cand-1"}, w.withdrawn(), "no session keeps it")
 	history, err := release.History(t.Context(), w.pool)
 	require.NoError(t, err)
 	require.Len(t, history, 3)
@@ -179,9 +178,14 @@ func TestVerdicts(t *testing.T) {
 			w.step(k, 4, 42)
 			require.Equal(t, c.state, w.state("cand-1"))
 			require.Equal(t, c.live, w.live().Version)
+			require.Equal(t, c.state != candidate.Promoted, slices.Contains(w.withdrawn(), "cand-1"), "whoever is pinned to it is served by another one")
+			frozen, err := experiment.VerdictOf(t.Context(), w.pool, "cand-1")
+			require.NoError(t, err)
+			require.Equal(t, &gate.Arms{Control: 1990, Candidate: 1980}, frozen.Record.Evidence.UnitsWithTelemetry)
 			if c.state == candidate.Held {
 				w.tx(func(tx pgx.Tx) error { return PromoteHeld(t.Context(), tx, "cand-1", "ann", "we want it", at(4, 50)) })
 				require.Equal(t, "cand-1", w.live().Version)
+				require.Empty(t, w.withdrawn(), "it serves again")
 				require.NotEmpty(t, w.live().Evidence, "the numbers that were seen are part of the record")
 			}
 		})
@@ -234,6 +238,7 @@ func TestEveryMissedTimeEndsTheCandidate(t *testing.T) {
 			require.NoError(t, err)
 			require.Equal(t, candidate.TimedOut, got.State)
 			require.Equal(t, c.reason, got.Reason)
+			require.Equal(t, name == "no verdict", slices.Contains(w.withdrawn(), "cand-1"), "the version is registered, and serves nobody any more")
 			// The next cut comes all the same, and has the rows of the first one's shards no more.
 			w.shard("base", 1, 1100, 110)
 			w.offset = 3000
@@ -311,6 +316,7 @@ func TestATestWhoseControlIsGoneIsInvalid(t *testing.T) {
 	})
 	w.step(c, 6, 21)
 	require.Equal(t, candidate.Invalid, w.state("cand-2"))
+	require.Equal(t, []string{"cand-1", "cand-2"}, w.withdrawn())
 }
 
 // TestALogThatIsAway: nothing is lost, nothing is done twice, and the pass says what failed.
