@@ -289,9 +289,27 @@ func TestACutWaitsForHaltedPartitionsByName(t *testing.T) {
 	require.Equal(t, "waits for partition 1 (halted: the log lost offsets 10 to 20)", w.cut("cut-1").Reason)
 	w.step(c, 5, 0)
 	require.Equal(t, "cut-1 is still marking: waits for partition 1 (halted: the log lost offsets 10 to 20)", w.cut("cut-2").Reason)
+	// Too late for a candidate: nothing is taken, and the next cut has the rows.
 	w.pass("cut-1", 1)
 	w.step(c, 5, 1)
+	require.Equal(t, cut.Skipped, w.cut("cut-1").State)
+	require.Equal(t, "complete at 2026-03-01T12:01:00Z only, a candidate had to be submitted by 2026-03-01T08:00:00Z; its rows go to the next cut", w.cut("cut-1").Reason)
+	w.frozen[1] = false
+	w.step(c, 10, 0)
+	require.EqualValues(t, 260, w.cut("cut-3").Taken)
+}
+
+func TestACutThatIsLateButInTimeIsPacked(t *testing.T) {
+	t.Parallel()
+	w := setup(t)
+	c := w.control()
+	w.interval()
+	w.frozen[1] = true
+	w.step(c, 0, 0)
+	w.pass("cut-1", 1)
+	w.step(c, 0, 59)
 	require.Equal(t, cut.Packed, w.cut("cut-1").State)
+	require.Equal(t, candidate.Training, w.state("cand-1"))
 }
 
 // TestATestWhoseControlIsGoneIsInvalid: a person rolled live back while the candidate was tested against it.
