@@ -19,6 +19,7 @@ import (
 	"millrace/checkpoint/release"
 	"millrace/internal/arrowfile"
 	"millrace/internal/postgres"
+	"millrace/schemas/event"
 )
 
 // step is one pass at a time of the cycle.
@@ -350,6 +351,62 @@ func TestALogThatIsAway(t *testing.T) {
 	w.broken = nil
 	w.step(c, 0, 1)
 	require.Equal(t, cut.Packed, w.cut("cut-1").State)
+}
+
+// TestALogThatHangsHoldsUpNoRollback: what a person takes back is in live.json, although a configuration waits for a
+// log that doesn't answer.
+func TestALogThatHangsHoldsUpNoRollback(t *testing.T) {
+	t.Parallel()
+	for name, c := range map[string]struct {
+		stepFor time.Duration
+		lead    func(ctx context.Context, w *world, c *Control)
+	}{
+		"in one pass": {2 * time.Second, func(_ context.Context, w *world, c *Control) {
+			require.ErrorIs(w.t, c.Step(w.t.Context(), at(5, 0)), context.DeadlineExceeded)
+			require.Equal(w.t, "base", w.cut("cut-2").Base, "and the other parts went on")
+		}},
+		"in real time": {time.Hour, func(ctx context.Context, w *world, c *Control) { require.NoError(w.t, c.Run(ctx)) }},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			w := setup(t)
+			k := w.control()
+			w.toTest(k)
+			w.traffic("exp-1", .3)
+			w.committed(at(4, 40))
+			w.step(k, 4, 41)
+			w.tx(func(tx pgx.Tx) error {
+				_, err := release.Rollback(t.Context(), tx, "ann", "users complain", at(4, 50))
+				return err
+			})
+			w.exec(`update config set written_at = null`)
+			w.exec(`update leader set lease_until = '-infinity'`)
+			deps := w.deps()
+			hangs := func(ctx context.Context) error {
+				<-ctx.Done()
+				return ctx.Err()
+			}
+			deps.WriteControl = func(ctx context.Context, _ *event.ControlRecord) error { return hangs(ctx) }
+			ctx, stop := context.WithCancel(t.Context())
+			defer stop()
+			announced := 0
+			deps.Announce = func(context.Context, string, []byte) error {
+				announced++
+				stop() // it comes after the pointer
+				return nil
+			}
+			w.cfg.StepFor = c.stepFor
+			k, err := New(w.cfg, deps)
+			require.NoError(t, err)
+			c.lead(ctx, w, k)
+			require.Equal(t, 1, announced)
+			var pointer release.Pointer
+			body, err := w.store.Get(t.Context(), release.LiveKey)
+			require.NoError(t, err)
+			require.NoError(t, json.Unmarshal(body, &pointer))
+			require.Equal(t, "base", pointer.Version)
+		})
+	}
 }
 
 // TestOnlyTheLeaderWrites: a process that stood still while another took over can't write any more.
