@@ -30,6 +30,10 @@ type Config struct {
 	// StepFor and BulkFor bound, in real time, what one part of a pass may take: each write to the log and each step
 	// (30 s), and reading or writing whole cuts and weights (30 min). A part that takes longer is tried again.
 	StepFor, BulkFor time.Duration
+
+	// WeightsRoots are the places besides the object store where submitted weights are read to recompute their digests:
+	// absolute folders, or s3://bucket/prefix?endpoint=… .
+	WeightsRoots []string
 }
 
 // Ladder are the times of a cycle's steps, from its cut on. The test begins at EvalsBy and takes as long as the gate

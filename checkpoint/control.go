@@ -66,7 +66,11 @@ func New(cfg Config, deps Deps) (*Control, error) {
 		return nil, err
 	}
 	deps.WriteControl = bounded(deps.WriteControl, cfg.StepFor)
-	c := &Control{cfg: cfg, deps: deps, policy: policy, weights: candidate.Places{Own: deps.Store}}
+	weights, err := candidate.NewPlaces(deps.Store, cfg.WeightsRoots)
+	if err != nil {
+		return nil, fmt.Errorf("checkpoint: %w", err)
+	}
+	c := &Control{cfg: cfg, deps: deps, policy: policy, weights: weights}
 	if c.packer, err = cut.NewPacker(cfg.Cut, deps.DB, deps.Store, c.write); err != nil {
 		return nil, err
 	}
