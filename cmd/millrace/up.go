@@ -86,6 +86,7 @@ type house struct {
 	*parts
 	listener net.Listener
 	services string // in words
+	weights  string // folder below the data folder that a local trainer may leave its weights in
 	token    string // "" unless it was made just now
 	stops    []func() error
 }
@@ -132,6 +133,7 @@ func (c *UpCommand) openHouse(ctx context.Context, out *Output, dir string, now 
 	}
 	h.stops = append(h.stops, kafka.Close)
 	objects := filepath.Join(dir, "objects")
+	h.weights = filepath.Join(dir, "weights")
 	places := []place{
 		ControlKey{keys.ControlKey},
 		UnitKey{keys.UnitKey},
@@ -256,6 +258,7 @@ func (h *house) roles(cfg checkpoint.Config, clock func() time.Time, tickEvery t
 	if err != nil {
 		return nil, moved, err
 	}
+	cfg.WeightsRoots = append(cfg.WeightsRoots, h.weights)
 	loop, control, err := newCheckpoint(h.parts, cfg, clock)
 	if err != nil {
 		return nil, moved, err
