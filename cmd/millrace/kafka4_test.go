@@ -38,7 +38,6 @@ import (
 )
 
 const (
-	partitions = 8
 	leaseTerm  = 5 * time.Second
 	lateness   = 2 * time.Second
 	maxTurn    = 40 * time.Second

@@ -16,6 +16,9 @@ import (
 	"github.com/stretchr/testify/require"
 )
 
+// partitions of the topic in tests of whole processes.
+const partitions = 8
+
 // underLoad is a `millrace up` with short windows that traffic flows into.
 func underLoad(t *testing.T) (*instance, *flow) {
 	t.Helper()

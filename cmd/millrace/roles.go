@@ -81,7 +81,7 @@ func newIngest(p *parts, clock func() time.Time, tickEvery time.Duration, moved 
 			return eventlog.WriteControl(ctx, writer, p.keyring, p.cfg, record, at)
 		},
 		Probe:   reader.Reachable,
-		Schemas: p.store, Guard: guard, Clock: clock, Logger: p.logger, Registerer: p.registry,
+		Schemas: p.store, Guard: guard, Clock: clock, Stopping: p.stopping, Logger: p.logger, Registerer: p.registry,
 	})
 	if err != nil {
 		return role{}, err
