@@ -62,7 +62,9 @@ func get(t *testing.T, p *Page, path string, headers ...string) *httptest.Respon
 // tokens are those that may read; nil: everybody may.
 type tokens map[string]bool
 
-func (ok tokens) admit(_ context.Context, token string) (string, bool) { return "digest of " + token, ok[token] }
+func (ok tokens) admit(_ context.Context, token string) (string, bool) {
+	return "digest of " + token, ok[token]
+}
 
 func (ok tokens) holds(_ context.Context, digest string) bool {
 	return ok[strings.TrimPrefix(digest, "digest of ")]
