@@ -199,6 +199,9 @@ func runRole(ctx context.Context, out *Output, at Serving, name string, places [
 	if err != nil {
 		return err
 	}
+	if len(p.cfg.Brokers) > 0 {
+		r = r.onTopics(p)
+	}
 	if err := door.work(ctx, p, []role{r}); err != nil {
 		return err
 	}
