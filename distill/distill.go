@@ -75,9 +75,12 @@ type Distill struct {
 	partitions  int
 
 	mu      sync.Mutex
-	workers map[int32]context.CancelFunc
+	workers map[int32]*holding
 	running sync.WaitGroup
 }
+
+// holding is a partition that is being worked on.
+type holding struct{ stop context.CancelFunc }
 
 // New makes the role; nothing runs before Run.
 func New(cfg Config, pool *pgxpool.Pool, log Log, deadLetters DeadLetters, store Store, keyring *eventlog.Keyring,
@@ -89,7 +92,7 @@ func New(cfg Config, pool *pgxpool.Pool, log Log, deadLetters DeadLetters, store
 	return &Distill{
 		cfg: cfg, pool: pool, log: log, deadLetters: deadLetters, store: store, keyring: keyring, logger: logger,
 		leases:  &leases{pool: pool, topic: cfg.Topic, owner: cfg.Owner, term: cfg.LeaseTerm},
-		metrics: newMetrics(registry), workers: map[int32]context.CancelFunc{},
+		metrics: newMetrics(registry), workers: map[int32]*holding{},
 	}, nil
 }
 
@@ -173,11 +176,11 @@ func (d *Distill) balance(ctx context.Context) error {
 	}
 	d.mu.Lock()
 	defer d.mu.Unlock()
-	for partition, stop := range d.workers {
+	for partition, h := range d.workers {
 		if len(d.workers) <= share {
 			break
 		}
-		stop()
+		h.stop()
 		delete(d.workers, partition)
 	}
 	return nil
@@ -191,14 +194,17 @@ func (d *Distill) held() int {
 
 func (d *Distill) start(ctx context.Context, lease *Lease) {
 	ctx, cancel := context.WithCancel(ctx)
+	mine := &holding{cancel}
 	d.mu.Lock()
-	d.workers[lease.Partition] = cancel
+	d.workers[lease.Partition] = mine
 	d.mu.Unlock()
 	d.running.Go(func() {
 		defer cancel()
 		d.hold(ctx, lease)
 		d.mu.Lock()
-		delete(d.workers, lease.Partition)
+		if d.workers[lease.Partition] == mine { // given back, it may be ours again
+			delete(d.workers, lease.Partition)
+		}
 		d.mu.Unlock()
 	})
 }

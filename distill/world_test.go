@@ -58,9 +58,6 @@ func writeLog(t *testing.T, seed uint64, sessions int) sharedLog {
 	require.NoError(t, err)
 	var messages []eventlog.Message
 	e := engine.New(engine.Options{Topic: "sessions", UnitKey: []byte("unit-key-unit-key")})
-	for digest, document := range enginetest.Documents() {
-		e.Provide(digest, document)
-	}
 	for i, r := range inExperiment(enginetest.WithBatches(enginetest.RandomLog(seed, sessions), 20*60*1000, 25)) {
 		at := time.UnixMicro(r.Time).Truncate(time.Millisecond)
 		m := eventlog.Message{Partition: 0, Time: at, Key: []byte("k"), Value: []byte("\xff\xff not protobuf")}
@@ -85,6 +82,7 @@ func writeLog(t *testing.T, seed uint64, sessions int) sharedLog {
 			e.Boundary()
 			l.end = int64(i)
 		}
+		enginetest.Provide(e, record)
 		if e.Apply(record).Full {
 			e.Boundary()
 			l.end = int64(i) + 1
@@ -238,6 +236,7 @@ func (w *world) product() product {
 		"turns":    `select policy_version || ' ' || arm || ' ' || disposition || ' ' || turns from account_turns order by 1`,
 		"sums":     `select experiment || ' ' || metric || ' ' || arm || ' ' || bucket || ' ' || num || ' ' || den from metric_sum order by 1`,
 		"units":    `select experiment || ' ' || unit_hash || ' ' || arm from exposed_unit order by 1`,
+		"settled":  `select experiment || ' ' || unit_hash || ' ' || arm from settled_unit order by 1`,
 		"marks":    `select cut || ' ' || "offset" from cut_mark order by 1`,
 		"position": `select committed_offset || ' ' || low_watermark || ' ' || turns_opened || ' ' || turns_open || ' ' || state_sha256 || ' ' || log_digest from partition`,
 	} {

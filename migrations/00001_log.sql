@@ -64,6 +64,11 @@ create table exposed_unit (
   experiment text not null, unit_hash text not null, arm text not null,
   primary key (experiment, unit_hash, arm)
 );
+-- Units of which a turn has settled and counts: fewer than exposed ones in one arm means that telemetry was lost there.
+create table settled_unit (
+  experiment text not null, unit_hash text not null, arm text not null,
+  primary key (experiment, unit_hash, arm)
+);
 create table cut_mark (
   cut text not null, topic text not null, partition int not null,
   "offset" bigint not null,                                -- of the mark: the cut takes what was committed before it
@@ -79,4 +84,4 @@ create table token (
   created_at timestamptz not null default now(), revoked_at timestamptz
 );
 -- +goose Down
-drop table token, leader, cut_mark, exposed_unit, metric_sum, account_turns, account_records, shard, worker, partition;
+drop table token, leader, cut_mark, settled_unit, exposed_unit, metric_sum, account_turns, account_records, shard, worker, partition;

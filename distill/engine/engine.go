@@ -70,7 +70,7 @@ func (e *Engine) Apply(r Record) (eff Effects) {
 		return Effects{Halt: halt}
 	}
 	e.batch.records++
-	e.advance(r.Time, &eff)
+	newHour := e.advance(r.Time, &eff)
 	switch {
 	case facts.reject != "":
 		eff.Class, eff.DeadLetter = account.DeadLetter, facts.reject
@@ -79,6 +79,9 @@ func (e *Engine) Apply(r Record) (eff Effects) {
 		e.control(r.Control, &eff)
 	default:
 		e.event(r, facts, &eff)
+	}
+	if newHour {
+		e.forgetDocuments() // after the record, which may refer to one that was provided for it
 	}
 	e.count(eff.Class)
 	eff.Full = e.batch.rows >= e.limits.rows || e.batch.bytes >= e.limits.bytes
@@ -126,7 +129,7 @@ func (e *Engine) examine(r Record) (x examined, halt string) {
 		x.id, x.digest = identity(r.Event)
 		if s := r.Event.GetTurnStarted(); s != nil {
 			x.stack = s.GetPastedStackTrace() || signal.HasStackTrace(s.GetText())
-			if d := s.GetContext().GetToolSchemaDigest(); d != "" && r.Event.GetSchemaRegistered() {
+			if d := registeredTools(r.Event); d != "" {
 				if err := e.compileTools(d); err != nil {
 					return x, fmt.Sprintf("offset %d: tool schemas %s: %v", r.Offset, d, err)
 				}
@@ -144,8 +147,8 @@ func (e *Engine) Needs(r Record) []string {
 		}
 		return configDocuments(c)
 	}
-	if c := r.Event.GetTurnStarted().GetContext(); c.GetToolSchemaDigest() != "" && r.Event.GetSchemaRegistered() {
-		return []string{c.GetToolSchemaDigest()}
+	if d := registeredTools(r.Event); d != "" {
+		return []string{d}
 	}
 	return nil
 }

@@ -24,8 +24,9 @@ type Effects struct {
 	DeadLetter string // the reason, if Class is DeadLetter
 	Settled    []Settled
 	Amendment  *ledger.Row
-	CutMark    string // the cut whose mark this record is
-	Full       bool   // the batch must end after this record: its row or byte limit is reached
+	Exposed    *Exposure // a turn that takes part in a test has begun
+	CutMark    string    // the cut whose mark this record is
+	Full       bool      // the batch must end after this record: its row or byte limit is reached
 
 	// Halt says why the record can't be applied: a document that it needs was not provided, or there is no
 	// configuration. Nothing was changed; the shell stops the partition and names the reason.
@@ -38,8 +39,10 @@ type Settled struct {
 	Row     ledger.Row
 	Samples []sample.Row
 	Sums    []metric.Contribution
-	Exposed bool // the unit took part in the experiment of the row
 }
+
+// Exposure is a unit in an arm of a test that runs, as its backend reported it at the start of a turn.
+type Exposure struct{ Experiment, UnitHash, Arm string }
 
 // Defaults of a configuration that leaves a field at zero.
 const (
@@ -50,6 +53,8 @@ const (
 	defaultBatchRows       = 50_000
 	defaultBatchBytes      = 256 << 20
 	defaultSettledMemoryMs = 8 * 24 * 60 * 60 * 1000
+
+	maxLimitMs = 1 << 40 // 34 years: sums with a time stay far from overflowing
 )
 
 // limits are the configuration's numbers in the engine's units.
@@ -63,7 +68,7 @@ func limitsOf(c *event.ConfigAdopted) limits {
 		if ms <= 0 {
 			ms = fallback
 		}
-		return ms * 1000
+		return min(ms, maxLimitMs) * 1000
 	}
 	l := limits{
 		lateness: micros(c.GetLatenessMs(), defaultLatenessMs),

@@ -50,12 +50,17 @@ func (c *Call) GetKind() event.ToolKind {
 	return c.kind
 }
 
-// Raw is the call's arguments as the model wrote them.
-func (c *Call) Raw() []byte {
-	if b := c.GetArgumentsBytes(); len(b) > 0 {
-		return b
+// Raw is the call's arguments as the model wrote them; sent is false where the backend did not send them, which is
+// not the same as empty ones.
+func (c *Call) Raw() (raw []byte, sent bool) {
+	switch body := c.ToolCalled.GetRaw().(type) {
+	case *event.ToolCalled_Arguments:
+		return []byte(body.Arguments), true
+	case *event.ToolCalled_ArgumentsBytes:
+		return body.ArgumentsBytes, true
+	default:
+		return nil, false
 	}
-	return []byte(c.GetArguments())
 }
 
 // Edit is a proposed edit, its decision and its observations in order of seconds since acceptance.

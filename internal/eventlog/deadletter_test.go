@@ -20,7 +20,7 @@ func TestDeadLetterKeepsItsRecord(t *testing.T) {
 		back, ok := ReadDeadLetter(Record{Topic: "events.dead", Offset: 7, Time: m.Time, Key: m.Key, Value: m.Value, Headers: m.Headers})
 		require.True(t, ok, name)
 		require.Equal(t, "misrouted", back.Reason, name)
-		require.Equal(t, len(original.Headers), len(back.Headers), name)
+		require.Len(t, back.Headers, len(original.Headers), name)
 		original.Headers, back.Headers = nil, nil
 		require.Equal(t, original, back.Record, name)
 	}

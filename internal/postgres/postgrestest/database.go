@@ -52,6 +52,7 @@ func New(t *testing.T) *pgxpool.Pool {
 type running struct {
 	url      *url.URL
 	template string
+	own      *embedded.Postgres // if it is ours: forgotten, it would lose its folder's lock to the garbage collector
 }
 
 var server = sync.OnceValues(start)
@@ -59,38 +60,35 @@ var server = sync.OnceValues(start)
 func start() (*running, error) {
 	ctx, cancel := context.WithTimeout(context.Background(), 3*time.Minute)
 	defer cancel()
+	s := &running{}
 	base := os.Getenv("TEST_DATABASE_URL")
 	if base == "" {
 		var err error
-		if base, err = startOwn(ctx); err != nil {
+		if s.own, err = startOwn(ctx); err != nil {
 			return nil, err
 		}
+		base = s.own.URL()
 	}
-	u, err := url.Parse(base)
-	if err != nil {
+	var err error
+	if s.url, err = url.Parse(base); err != nil {
 		return nil, fmt.Errorf("TEST_DATABASE_URL: %w", err)
 	}
-	s := &running{url: u}
 	return s, s.makeTemplate(ctx)
 }
 
 // startOwn starts a server that ends with this process (or with the next run, where the system can't tell it).
 // Nothing tells a package of a test binary's end, so its folder is removed by a later run.
-func startOwn(ctx context.Context) (string, error) {
+func startOwn(ctx context.Context) (*embedded.Postgres, error) {
 	const prefix = "millrace-postgrestest-"
 	removeLeftovers(prefix)
 	dir, err := os.MkdirTemp("", prefix)
 	if err != nil {
-		return "", err
+		return nil, err
 	}
 	if err := os.Chmod(dir, 0o755); err != nil { // root runs the server as another user
-		return "", err
+		return nil, err
 	}
-	p, err := embedded.StartPostgres(ctx, embedded.PostgresConfig{Dir: dir, Volatile: true})
-	if err != nil {
-		return "", err
-	}
-	return p.URL(), nil
+	return embedded.StartPostgres(ctx, embedded.PostgresConfig{Dir: dir, Volatile: true})
 }
 
 func removeLeftovers(prefix string) {
