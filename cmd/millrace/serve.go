@@ -36,6 +36,9 @@ const (
 )
 
 func listenOn(address string) (net.Listener, error) {
+	if _, err := net.ResolveTCPAddr("tcp", address); err != nil {
+		return nil, usagef("--listen %s: want HOST:PORT, as in 127.0.0.1:8080 (%v)", address, err)
+	}
 	listener, err := net.Listen("tcp", address)
 	if errors.Is(err, syscall.EADDRINUSE) {
 		return nil, fmt.Errorf("%s is taken by another process; say --listen with another port", address)
@@ -44,11 +47,6 @@ func listenOn(address string) (net.Listener, error) {
 		return nil, fmt.Errorf("listening on %s: %w", address, err)
 	}
 	return listener, nil
-}
-
-// serveOn runs roles and answers for them until ctx is done.
-func serveOn(ctx context.Context, p *parts, listener net.Listener, roles []role) error {
-	return openDoor(ctx, listener).work(ctx, p, roles)
 }
 
 // door is the process's HTTP server. It answers from the start: what isn't there yet is said to be starting.
