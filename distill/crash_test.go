@@ -169,3 +169,28 @@ func TestALostRecordHaltsThePartition(t *testing.T) {
 	w.runUntilEnd(w.distill("second", nil))
 	require.Less(t, time.Since(before), time.Minute)
 }
+
+// TestACommitMayTakeLongerThanATerm makes a commit slow. Given up for that, the batch would come again at the same
+// length, and again.
+func TestACommitMayTakeLongerThanATerm(t *testing.T) {
+	t.Parallel()
+	log := writeLog(t, crashSeed, 12)
+	w := newWorld(t, log)
+	const term = 2 * time.Second
+	slow, good := 0, false
+	d := w.distill("slow", func(_ *Lease, step string) error {
+		if step == "commit: accounted" && w.committed() == 0 {
+			slow++
+			time.Sleep(term * 5 / 4)
+		}
+		if step == "commit: answered" && slow == 1 && !good {
+			require.NoError(t, w.pool.QueryRow(t.Context(), `select lease_until > now() from partition`).Scan(&good))
+			require.True(t, good, "the lease counts from the commit's end")
+		}
+		return nil
+	})
+	d.cfg.LeaseTerm, d.leases.term = term, term
+	w.runUntilEnd(d)
+	w.requireSame(undisturbed(t, log), "after a slow commit")
+	require.Equal(t, 1, slow)
+}

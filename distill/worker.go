@@ -108,8 +108,9 @@ func (w *worker) decode(record eventlog.Record) engine.Record {
 	return r
 }
 
-// close ends the batch: flush, then commit, in this order. It finishes even when the process is told to stop, if that
-// takes no longer than a term; until then it waits for whatever is away.
+// close ends the batch: flush, then commit, in this order. It takes as long as it takes while the lease is ours: where
+// batches end is in the log, so one that was given up for its length would come again at the same length. When the
+// process is told to stop, it has one more term to finish.
 func (w *worker) close(ctx context.Context) error {
 	ctx, cancel := outlive(ctx, w.leases.term)
 	defer cancel()
@@ -126,11 +127,14 @@ func (w *worker) close(ctx context.Context) error {
 	if err := w.reached("flushed"); err != nil {
 		return err
 	}
-	answer, giveUp := context.WithTimeout(ctx, w.leases.term) // a server that is cut off never answers
+	answer, giveUp := w.whileWorthIt(ctx)
 	defer giveUp()
 	if err := w.commit(answer, w.batch, files, stateObject, counts, w.engine); err != nil {
 		if lostHold(err) || errors.Is(err, errCrash) {
 			return err
+		}
+		if why := context.Cause(answer); why != nil {
+			err = fmt.Errorf("%w: %v", err, why) //nolint:errorlint // whether the lease is lost, taking it again tells
 		}
 		return &ambiguous{err}
 	}
@@ -163,6 +167,29 @@ func outlive(ctx context.Context, extra time.Duration) (context.Context, context
 		}
 	})
 	return longer, func() { stop(); cancel() }
+}
+
+// whileWorthIt is a context for the commit, which a server that is cut off never answers: it ends when the commit has
+// stalled, and until the returned function is called.
+func (w *worker) whileWorthIt(ctx context.Context) (context.Context, context.CancelFunc) {
+	ctx, cancel := context.WithCancelCause(ctx)
+	w.lease.begin()
+	go func() {
+		every := time.NewTicker(w.leases.term / 16)
+		defer every.Stop()
+		for {
+			select {
+			case <-ctx.Done():
+				return
+			case <-every.C:
+			}
+			if err := w.lease.stalled(w.leases.term); err != nil {
+				cancel(err)
+				return
+			}
+		}
+	}()
+	return ctx, func() { w.lease.end(); cancel(nil) }
 }
 
 // lag tells Kafka where we are, so that ordinary lag tools see it. Nothing reads it back, so a failure costs
