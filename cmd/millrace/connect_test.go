@@ -11,10 +11,10 @@ import (
 func TestNoTwoProcessesHaveOneName(t *testing.T) {
 	t.Parallel()
 	out := &Output{Out: io.Discard, Err: io.Discard}
-	a, err := open(t.Context(), out, "distill", Logging{})
+	a, err := open(t.Context(), out, "distill", Logging{LogLevel: "info", LogFormat: "text"})
 	require.NoError(t, err)
 	defer a.close()
-	b, err := open(t.Context(), out, "distill", Logging{})
+	b, err := open(t.Context(), out, "distill", Logging{LogLevel: "info", LogFormat: "text"})
 	require.NoError(t, err)
 	defer b.close()
 	require.NotEqual(t, a.owner, b.owner)
