@@ -82,7 +82,7 @@ func (w *worker) apply(ctx context.Context, record eventlog.Record) error {
 	if err := w.lease.Trusted(); err != nil {
 		return err
 	}
-	r := w.decode(record)
+	r, rejected := decode(record, w.keyring, w.partitions)
 	if w.engine.ClosesBefore(r) {
 		if err := w.close(ctx); err != nil {
 			return err
@@ -95,6 +95,9 @@ func (w *worker) apply(ctx context.Context, record eventlog.Record) error {
 	if effects.Halt != "" {
 		return halt("%s", effects.Halt)
 	}
+	if rejected != "" {
+		effects.DeadLetter = rejected
+	}
 	w.batch.add(record, effects)
 	if effects.Full {
 		return w.close(ctx)
@@ -102,10 +105,15 @@ func (w *worker) apply(ctx context.Context, record eventlog.Record) error {
 	return nil
 }
 
-func (w *worker) decode(record eventlog.Record) engine.Record {
-	r := engine.Record{Offset: record.Offset, Time: record.Time.UnixMicro()}
-	r.Event, r.Control, r.Reject = eventlog.Decode(record, w.keyring, w.partitions)
-	return r
+// decode is the engine's view of a record. An event that can't be taken, but can be read who it is, is its stub for the
+// engine: its turn must not miss it. The record is a dead letter all the same, for the returned reason.
+func decode(record eventlog.Record, keyring *eventlog.Keyring, partitions int) (r engine.Record, rejected string) {
+	r = engine.Record{Offset: record.Offset, Time: record.Time.UnixMicro()}
+	r.Event, r.Control, r.Reject = eventlog.Decode(record, keyring, partitions)
+	if stub := eventlog.Stub(record, r.Reject, partitions); stub != nil {
+		r.Event, r.Reject, rejected = stub, "", r.Reject
+	}
+	return r, rejected
 }
 
 // close ends the batch: flush, then commit, in this order. It takes as long as it takes while the lease is ours: where
