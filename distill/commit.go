@@ -41,7 +41,10 @@ func (w *worker) commit(ctx context.Context, b *batch, files []object, state obj
 		if err := w.insertMarks(ctx, tx, b); err != nil {
 			return err
 		}
-		return w.reached("commit: last statement done")
+		if err := w.reached("commit: last statement done"); err != nil {
+			return err
+		}
+		return w.prolongLate(ctx, tx, asked)
 	})
 	if err != nil {
 		return fmt.Errorf("committing offsets %d to %d of partition %d: %w", b.first, b.last, w.lease.Partition, err)
@@ -67,6 +70,16 @@ func (w *worker) fence(ctx context.Context, tx pgx.Tx, b *batch, state object, e
 		return ErrFenced
 	}
 	return w.reached("commit: position moved")
+}
+
+// prolongLate gives a transaction that took long a lease from its end on: the fence's counts from its beginning.
+func (w *worker) prolongLate(ctx context.Context, tx pgx.Tx, asked time.Time) error {
+	if time.Since(asked) < w.leases.term/4 {
+		return nil
+	}
+	_, err := tx.Exec(ctx, `update partition set lease_until = clock_timestamp() + make_interval(secs => $3)
+		where topic = $1 and partition = $2`, w.lease.Topic, w.lease.Partition, w.leases.term.Seconds())
+	return err
 }
 
 func (w *worker) insertFiles(ctx context.Context, tx pgx.Tx, b *batch, files []object, eng *engine.Engine) error {

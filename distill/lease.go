@@ -33,7 +33,9 @@ type Lease struct {
 	TurnsOpened     int64
 	TurnsOpen       map[string]int64
 
-	trusted atomic.Int64 // by our own monotonic clock: past this the owner stops by itself
+	trusted    atomic.Int64 // by our own monotonic clock: past this the owner stops by itself
+	committing atomic.Bool  // a transaction of ours is under way
+	working    atomic.Int64 // when the server was last seen at that transaction
 }
 
 // started is the origin of our monotonic clock.
@@ -41,13 +43,39 @@ var started = time.Now()
 
 // prolong trusts the lease for most of a term after it was asked for.
 func (l *Lease) prolong(asked time.Time, term time.Duration) {
-	l.trusted.Store(int64(asked.Sub(started) + term - term/4))
+	until := int64(asked.Sub(started) + term - term/4)
+	for before := l.trusted.Load(); before < until; before = l.trusted.Load() {
+		if l.trusted.CompareAndSwap(before, until) {
+			return
+		}
+	}
 }
 
 // Trusted fails once the lease may have run out by our own clock, with time to spare for a commit under way.
 func (l *Lease) Trusted() error {
 	if int64(time.Since(started)) > l.trusted.Load() {
 		return fmt.Errorf("partition %d: %w", l.Partition, ErrLeaseLost)
+	}
+	return nil
+}
+
+// begin says that a commit begins; end that it is over.
+func (l *Lease) begin() {
+	l.working.Store(int64(time.Since(started)))
+	l.committing.Store(true)
+}
+
+func (l *Lease) end() { l.committing.Store(false) }
+
+// stalled says why the commit under way is not worth waiting for: the lease has run out, because the server no longer
+// answers, or for a whole term the server has not been at our transaction, so that its answer must be lost. A
+// transaction that only takes long is neither.
+func (l *Lease) stalled(term time.Duration) error {
+	if err := l.Trusted(); err != nil {
+		return err
+	}
+	if idle := time.Since(started) - time.Duration(l.working.Load()); idle > term {
+		return fmt.Errorf("partition %d: no answer to the commit, and the server has not been at it for %s", l.Partition, idle.Round(time.Millisecond))
 	}
 	return nil
 }
@@ -117,18 +145,30 @@ func (l *leases) take(ctx context.Context, sql string, args ...any) (*Lease, err
 	return lease, nil
 }
 
-// renew prolongs the lease; ErrFenced if somebody has taken it over.
+// renew prolongs the lease; ErrFenced if somebody has taken it over. It doesn't wait for a transaction that holds the
+// row: if that is our own commit, nobody can take the partition over before it ends, so the lease is good.
 func (l *leases) renew(ctx context.Context, lease *Lease) error {
-	asked := time.Now()
-	tag, err := l.pool.Exec(ctx, `update partition set lease_until = now() + make_interval(secs => $1)
-		where topic = $2 and partition = $3 and epoch = $4`, l.term.Seconds(), lease.Topic, lease.Partition, lease.Epoch)
+	asked, committing := time.Now(), lease.committing.Load()
+	var ours, renewed bool
+	err := l.pool.QueryRow(ctx, `with free as (
+			select from partition where topic = $2 and partition = $3 and epoch = $4 for update skip locked
+		), renewed as (
+			update partition set lease_until = now() + make_interval(secs => $1)
+			where topic = $2 and partition = $3 and epoch = $4 and exists (select from free) returning 1)
+		select exists (select from partition where topic = $2 and partition = $3 and epoch = $4), exists (select from renewed)`,
+		l.term.Seconds(), lease.Topic, lease.Partition, lease.Epoch).Scan(&ours, &renewed)
 	if err != nil {
 		return fmt.Errorf("renewing the lease of partition %d: %w", lease.Partition, err)
 	}
-	if tag.RowsAffected() != 1 {
+	switch {
+	case !ours:
 		return fmt.Errorf("partition %d: %w", lease.Partition, ErrFenced)
+	case !renewed && committing:
+		lease.working.Store(int64(asked.Sub(started)))
+		lease.prolong(asked, l.term)
+	case renewed:
+		lease.prolong(asked, l.term)
 	}
-	lease.prolong(asked, l.term)
 	return nil
 }
 

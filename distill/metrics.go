@@ -8,6 +8,7 @@ import (
 
 	"millrace/distill/account"
 	"millrace/distill/engine"
+	"millrace/schemas/event"
 )
 
 // metrics of the distill role, counted at the commit: what was dropped is not in them.
@@ -45,7 +46,8 @@ func (m *metrics) committed(partitionNumber int32, b *batch, files []object, cou
 		m.records.WithLabelValues(string(class)).Add(float64(n))
 	}
 	for k, n := range counts.Settled {
-		m.turns.WithLabelValues(string(k.Disposition), k.PolicyVersion, k.Arm).Add(float64(n))
+		version, arm := labels(eng.Config(), k)
+		m.turns.WithLabelValues(string(k.Disposition), version, arm).Add(float64(n))
 	}
 	for _, o := range files {
 		if o.kind == "sample" {
@@ -55,4 +57,17 @@ func (m *metrics) committed(partitionNumber int32, b *batch, files []object, cou
 	partition := strconv.Itoa(int(partitionNumber))
 	m.logTime.WithLabelValues(partition).Set(float64(eng.LogTime()) / 1e6)
 	m.offset.WithLabelValues(partition).Set(float64(b.last + 1))
+}
+
+// labels are the version and the arm by which a settled turn is counted. Both are what a client wrote, so only those
+// that we know have a series of their own.
+func labels(c *event.ConfigAdopted, k account.Settled) (version, arm string) {
+	version, arm = k.PolicyVersion, k.Arm
+	if _, registered := c.GetPolicyOrdinals()[version]; !registered && version != "none" {
+		version = "other"
+	}
+	if arm != "" && arm != "control" && arm != "candidate" {
+		arm = "other"
+	}
+	return version, arm
 }

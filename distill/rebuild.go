@@ -100,11 +100,11 @@ func (w *worker) reread(ctx context.Context, restored *engine.Restored, first in
 			}
 			offset = record.Offset + 1
 			if restored.Wanted(record.Offset) {
-				ev, _, reject := eventlog.Decode(record, w.keyring, w.partitions)
-				if reject != "" {
-					return halt("offset %d was an event of an open turn and now can't be read: %s", record.Offset, reject)
+				r := decode(record, w.keyring, w.partitions)
+				if r.Event == nil {
+					return halt("offset %d was an event of an open turn and now can't be read: %s", record.Offset, r.Reject)
 				}
-				restored.Reread(record.Offset, ev)
+				restored.Reread(record.Offset, r.Event)
 			}
 			if offset == l.CommittedOffset && digestOf(record) != l.LogDigest {
 				return halt("the record at offset %d is not the one that was committed: the topic was recreated", record.Offset)

@@ -82,7 +82,7 @@ func (w *worker) apply(ctx context.Context, record eventlog.Record) error {
 	if err := w.lease.Trusted(); err != nil {
 		return err
 	}
-	r := w.decode(record)
+	r := decode(record, w.keyring, w.partitions)
 	if w.engine.ClosesBefore(r) {
 		if err := w.close(ctx); err != nil {
 			return err
@@ -102,17 +102,20 @@ func (w *worker) apply(ctx context.Context, record eventlog.Record) error {
 	return nil
 }
 
-func (w *worker) decode(record eventlog.Record) engine.Record {
+// decode is the engine's view of a record. An event that can't be taken, but can be read who it is, leaves its stub: its
+// turn must not miss it. The record is a dead letter all the same.
+func decode(record eventlog.Record, keyring *eventlog.Keyring, partitions int) engine.Record {
 	r := engine.Record{Offset: record.Offset, Time: record.Time.UnixMicro()}
-	r.Event, r.Control, r.Reject = eventlog.Decode(record, w.keyring, w.partitions)
+	r.Event, r.Control, r.Reject = eventlog.Decode(record, keyring, partitions)
 	if r.Reject != "" {
-		r.Event = eventlog.Stub(record, w.partitions, r.Reject)
+		r.Event = eventlog.Stub(record, partitions, r.Reject)
 	}
 	return r
 }
 
-// close ends the batch: flush, then commit, in this order. It finishes even when the process is told to stop, if that
-// takes no longer than a term; until then it waits for whatever is away.
+// close ends the batch: flush, then commit, in this order. It takes as long as it takes while the lease is ours: where
+// batches end is in the log, so one that was given up for its length would come again at the same length. When the
+// process is told to stop, it has one more term to finish.
 func (w *worker) close(ctx context.Context) error {
 	ctx, cancel := outlive(ctx, w.leases.term)
 	defer cancel()
@@ -129,11 +132,14 @@ func (w *worker) close(ctx context.Context) error {
 	if err := w.reached("flushed"); err != nil {
 		return err
 	}
-	answer, giveUp := context.WithTimeout(ctx, w.leases.term) // a server that is cut off never answers
+	answer, giveUp := w.whileWorthIt(ctx)
 	defer giveUp()
 	if err := w.commit(answer, w.batch, files, stateObject, counts, w.engine); err != nil {
 		if lostHold(err) || errors.Is(err, errCrash) {
 			return err
+		}
+		if why := context.Cause(answer); why != nil {
+			err = fmt.Errorf("%w: %v", err, why) //nolint:errorlint // whether the lease is lost, taking it again tells
 		}
 		return &ambiguous{err}
 	}
@@ -166,6 +172,29 @@ func outlive(ctx context.Context, extra time.Duration) (context.Context, context
 		}
 	})
 	return longer, func() { stop(); cancel() }
+}
+
+// whileWorthIt is a context for the commit, which a server that is cut off never answers: it ends when the commit has
+// stalled, and until the returned function is called.
+func (w *worker) whileWorthIt(ctx context.Context) (context.Context, context.CancelFunc) {
+	ctx, cancel := context.WithCancelCause(ctx)
+	w.lease.begin()
+	go func() {
+		every := time.NewTicker(w.leases.term / 16)
+		defer every.Stop()
+		for {
+			select {
+			case <-ctx.Done():
+				return
+			case <-every.C:
+			}
+			if err := w.lease.stalled(w.leases.term); err != nil {
+				cancel(err)
+				return
+			}
+		}
+	}()
+	return ctx, func() { w.lease.end(); cancel(nil) }
 }
 
 // lag tells Kafka where we are, so that ordinary lag tools see it. Nothing reads it back, so a failure costs

@@ -47,6 +47,12 @@ type sharedLog struct {
 
 func writeLog(t *testing.T, seed uint64, sessions int) sharedLog {
 	t.Helper()
+	return writeRecords(t, inExperiment(enginetest.WithBatches(enginetest.RandomLog(seed, sessions), 20*60*1000, 25)))
+}
+
+// writeRecords writes them as they are: an event that isn't valid becomes a record that isn't.
+func writeRecords(t *testing.T, records []engine.Record) sharedLog {
+	t.Helper()
 	kafka, err := embedded.StartKafka(t.TempDir(), 0)
 	require.NoError(t, err)
 	t.Cleanup(func() { _ = kafka.Close() })
@@ -58,7 +64,7 @@ func writeLog(t *testing.T, seed uint64, sessions int) sharedLog {
 	require.NoError(t, err)
 	var messages []eventlog.Message
 	e := engine.New(engine.Options{Topic: "sessions", UnitKey: []byte("unit-key-unit-key")})
-	for i, r := range inExperiment(enginetest.WithBatches(enginetest.RandomLog(seed, sessions), 20*60*1000, 25)) {
+	for i, r := range records {
 		at := time.UnixMicro(r.Time).Truncate(time.Millisecond)
 		m := eventlog.Message{Partition: 0, Time: at, Key: []byte("k"), Value: []byte("\xff\xff not protobuf")}
 		switch {
@@ -76,8 +82,7 @@ func writeLog(t *testing.T, seed uint64, sessions int) sharedLog {
 		}
 		messages = append(messages, m)
 		// Where batches end is a function of the log: the test learns it from an engine of its own.
-		ev, control, reject := eventlog.Decode(eventlog.Record{Topic: l.cfg.Topic, Offset: int64(i), Time: at, Key: m.Key, Value: m.Value, Headers: m.Headers}, keyring, 1)
-		record := engine.Record{Offset: int64(i), Time: at.UnixMicro(), Event: ev, Control: control, Reject: reject}
+		record := decode(eventlog.Record{Topic: l.cfg.Topic, Offset: int64(i), Time: at, Key: m.Key, Value: m.Value, Headers: m.Headers}, keyring, 1)
 		if e.ClosesBefore(record) {
 			e.Boundary()
 			l.end = int64(i)

@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"text/tabwriter"
 
+	"github.com/jackc/pgx/v5"
 	"github.com/jackc/pgx/v5/pgxpool"
 
 	"millrace/distill/account"
@@ -40,63 +41,65 @@ func (c *AccountCommand) Run(ctx context.Context, out *Output) error {
 	return nil
 }
 
-// readAccount reads the balances of all partitions and their sum.
+// readAccount reads the balances of all partitions and their sum, all as of one moment: workers go on committing.
 func readAccount(ctx context.Context, pool *pgxpool.Pool, topic string) (account.Balance, map[int32]account.Balance, error) {
 	sum, each := account.New(), map[int32]account.Balance{}
-	fail := func(err error) (account.Balance, map[int32]account.Balance, error) {
+	err := pgx.BeginTxFunc(ctx, pool, pgx.TxOptions{IsoLevel: pgx.RepeatableRead, AccessMode: pgx.ReadOnly}, func(tx pgx.Tx) error {
+		return readBalances(ctx, tx, topic, each)
+	})
+	if err != nil {
 		return sum, nil, fmt.Errorf("reading the accounting: %w", err)
-	}
-	rows, err := pool.Query(ctx, `select partition, committed_offset, turns_opened, turns_open from partition where topic = $1`, topic)
-	if err != nil {
-		return fail(err)
-	}
-	for rows.Next() {
-		var partition int32
-		b := account.New()
-		if err := rows.Scan(&partition, &b.Read, &b.Opened, &b.Open); err != nil {
-			return fail(err)
-		}
-		each[partition] = b
-	}
-	if rows.Err() != nil {
-		return fail(rows.Err())
-	}
-	rows, err = pool.Query(ctx, `select partition, class, records from account_records where topic = $1`, topic)
-	if err != nil {
-		return fail(err)
-	}
-	for rows.Next() {
-		var partition int32
-		var class string
-		var n int64
-		if err := rows.Scan(&partition, &class, &n); err != nil {
-			return fail(err)
-		}
-		each[partition].Records[account.Class(class)] = n
-	}
-	if rows.Err() != nil {
-		return fail(rows.Err())
-	}
-	rows, err = pool.Query(ctx, `select partition, policy_version, arm, disposition, turns from account_turns where topic = $1`, topic)
-	if err != nil {
-		return fail(err)
-	}
-	for rows.Next() {
-		var partition int32
-		var k account.Settled
-		var n int64
-		if err := rows.Scan(&partition, &k.PolicyVersion, &k.Arm, &k.Disposition, &n); err != nil {
-			return fail(err)
-		}
-		each[partition].Settled[k] = n
-	}
-	if rows.Err() != nil {
-		return fail(rows.Err())
 	}
 	for _, b := range each {
 		sum.Add(b)
 	}
 	return sum, each, nil
+}
+
+// readBalances reads the partitions, their records and their turns. Records or turns of a partition that isn't on
+// record make one that doesn't balance.
+func readBalances(ctx context.Context, tx pgx.Tx, topic string, each map[int32]account.Balance) error {
+	of := func(partition int32) account.Balance {
+		if _, known := each[partition]; !known {
+			each[partition] = account.New()
+		}
+		return each[partition]
+	}
+	var partition int32
+	b := account.New()
+	rows, err := tx.Query(ctx, `select partition, committed_offset, turns_opened, turns_open from partition where topic = $1`, topic)
+	if err != nil {
+		return err
+	}
+	if _, err := pgx.ForEachRow(rows, []any{&partition, &b.Read, &b.Opened, &b.Open}, func() error {
+		each[partition] = b.Clone()
+		b = account.New()
+		return nil
+	}); err != nil {
+		return err
+	}
+	var class account.Class
+	var n int64
+	rows, err = tx.Query(ctx, `select partition, class, records from account_records where topic = $1`, topic)
+	if err != nil {
+		return err
+	}
+	if _, err := pgx.ForEachRow(rows, []any{&partition, &class, &n}, func() error {
+		of(partition).Records[class] = n
+		return nil
+	}); err != nil {
+		return err
+	}
+	var k account.Settled
+	rows, err = tx.Query(ctx, `select partition, policy_version, arm, disposition, turns from account_turns where topic = $1`, topic)
+	if err != nil {
+		return err
+	}
+	_, err = pgx.ForEachRow(rows, []any{&partition, &k.PolicyVersion, &k.Arm, &k.Disposition, &n}, func() error {
+		of(partition).Settled[k] = n
+		return nil
+	})
+	return err
 }
 
 func accountDocument(b account.Balance, policy string) map[string]any {

@@ -3,6 +3,7 @@ package main
 import (
 	"cmp"
 	"context"
+	"crypto/rand"
 	"encoding/hex"
 	"fmt"
 	"log/slog"
@@ -82,10 +83,10 @@ func open(ctx context.Context, out *Output, who string, logging Logging, places 
 	if err != nil {
 		return nil, err
 	}
-	host, _ := os.Hostname()
+	host, _ := os.Hostname() // in containers often the same, as is the process id
 	p := &parts{
 		cfg:    eventlog.Config{ClientID: "millrace-" + who},
-		owner:  fmt.Sprintf("%s/%d/%s", host, os.Getpid(), who),
+		owner:  fmt.Sprintf("%s/%s/%d/%s", host, strings.ToLower(rand.Text()[:8]), os.Getpid(), who),
 		logger: logger, registry: telemetry.NewRegistry(), stopping: make(chan struct{}),
 	}
 	for _, at := range places {
