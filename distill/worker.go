@@ -105,6 +105,9 @@ func (w *worker) apply(ctx context.Context, record eventlog.Record) error {
 func (w *worker) decode(record eventlog.Record) engine.Record {
 	r := engine.Record{Offset: record.Offset, Time: record.Time.UnixMicro()}
 	r.Event, r.Control, r.Reject = eventlog.Decode(record, w.keyring, w.partitions)
+	if r.Reject != "" {
+		r.Event = eventlog.Stub(record, w.partitions, r.Reject)
+	}
 	return r
 }
 

@@ -60,6 +60,7 @@ create table metric_sum (
   num bigint not null, den bigint not null,
   primary key (experiment, metric, arm, bucket)
 );
+-- Units with a turn that started in the experiment's window, and those of them with a turn that settled.
 create table exposed_unit (
   experiment text not null, unit_hash text not null, arm text not null,
   primary key (experiment, unit_hash, arm)

@@ -26,11 +26,11 @@ type UpCommand struct {
 	Data       string `env:"MILLRACE_DATA" default:"./millrace-data" help:"Data folder; everything is written below it."`
 	Listen     string `env:"MILLRACE_LISTEN" default:"127.0.0.1:8080" help:"Address of the API and the page."`
 	Postgres   string `env:"MILLRACE_POSTGRES" placeholder:"URL" help:"Use this Postgres. Otherwise this machine's binaries, or ones fetched once."`
-	KafkaPort  int    `default:"0" help:"Port of the embedded broker on 127.0.0.1, for emitters that write to Kafka directly; 0: any."`
+	KafkaPort  int    `default:"0" help:"Port of the embedded broker on 127.0.0.1, for emitters that write to Kafka directly; 0: any. It takes records of any time, so their clocks must be right."`
 	Partitions int    `placeholder:"N" help:"Partitions of the topic, chosen once; 8 at the first start."`
 	Reset      bool   `help:"Delete what the data folder holds and begin anew."`
 	Init       string `default:"base-0" placeholder:"VERSION" help:"Policy version that is live at the first start."`
-	Spec       string `placeholder:"FILE" help:"Reward spec of the first configuration; the shipped one otherwise."`
+	Spec       string `placeholder:"FILE" help:"Reward spec of the first start, and of that only; the shipped one otherwise."`
 	LogLevel   string `env:"MILLRACE_LOG_LEVEL" enum:"debug,info,warn,error" default:"warn" help:"${enum}."`
 	Windows    `embed:"" group:"windows"`
 	Cycle      `embed:"" group:"windows"`
@@ -87,6 +87,7 @@ type house struct {
 	listener net.Listener
 	door     *door
 	services string // in words
+	weights  string // folder below the data folder that a local trainer may leave its weights in
 	token    string // "" unless it was made just now
 	stops    []func() error
 }
@@ -143,6 +144,7 @@ func (c *UpCommand) openHouse(ctx context.Context, out *Output, dir string, now 
 		url, database = pg.URL(), fmt.Sprintf("postgres %s (local)", pg.Version())
 	}
 	objects := filepath.Join(dir, "objects")
+	h.weights = filepath.Join(dir, "weights")
 	places := []place{
 		ControlKey{keys.ControlKey},
 		UnitKey{keys.UnitKey},
@@ -166,7 +168,7 @@ func (c *UpCommand) openHouse(ctx context.Context, out *Output, dir string, now 
 		return h, err
 	}
 	h.cfg.Partitions, h.cfg.ReplicationFactor = c.Partitions, 1
-	if err := migrate(ctx, h.parts, c.Windows, c.Spec, 8, now); err != nil {
+	if err := migrate(ctx, out, h.parts, c.Windows, c.Spec, 8, now); err != nil {
 		return h, err
 	}
 	if err := vacate(ctx, h.parts); err != nil {
@@ -241,6 +243,7 @@ func (h *house) roles(cfg checkpoint.Config, clock func() time.Time, tickEvery t
 	if err != nil {
 		return nil, moved, err
 	}
+	cfg.WeightsRoots = append(cfg.WeightsRoots, h.weights)
 	loop, control, err := newCheckpoint(h.parts, cfg, clock)
 	if err != nil {
 		return nil, moved, err

@@ -73,6 +73,10 @@ func (e *Engine) Apply(r Record) (eff Effects) {
 	newHour := e.advance(r.Time, &eff)
 	switch {
 	case facts.reject != "":
+		if facts.stub && !e.settled.has(uint64(facts.key)) {
+			var unseen Effects // the record is a dead letter, whatever its stub would have been
+			e.event(r, facts, &unseen)
+		}
 		eff.Class, eff.DeadLetter = account.DeadLetter, facts.reject
 	case r.Control != nil:
 		eff.Class = account.Control
@@ -96,6 +100,7 @@ type examined struct {
 	digest uint64
 
 	stack bool
+	stub  bool // of an event that was rejected: its turn sees that there was one
 }
 
 // examine does all the work on a record that could fail, and changes nothing: a panic in it makes the record a
@@ -114,6 +119,11 @@ func (e *Engine) examine(r Record) (x examined, halt string) {
 	switch {
 	case r.Reject != "":
 		x.reject = r.Reject
+		if r.Event.GetStub() != nil && e.config != nil {
+			x.stub = true
+			x.key = turn.KeyOf(r.Event.GetSessionId(), r.Event.GetTurnId())
+			x.id, x.digest = identity(r.Event)
+		}
 	case r.Control != nil:
 		if c := r.Control.GetConfigAdopted(); c != nil && e.newer(c) {
 			if _, err := e.compile(c); err != nil {

@@ -9,7 +9,7 @@ import (
 )
 
 // Record is one record of the log, decoded and checked by the shell: exactly one of Event, Control and Reject is
-// set.
+// set, but that an event which was rejected may leave a stub: then Event is that stub.
 type Record struct {
 	Offset  int64
 	Time    int64 // the log's timestamp in µs since 1970

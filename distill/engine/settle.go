@@ -356,14 +356,14 @@ func (e *Engine) disposition(m *scored, tokens bool, why string) (ledger.Disposi
 // and calls than the turn's end counted. A stub counts as arrived: size is never a reason.
 func (e *Engine) missing(m *scored) string {
 	f := m.facts
-	if f.Started == nil && f.Stubs["turn_started"] == 0 {
+	if f.Started == nil && f.Stubs["turn_started"]+f.Stubs[""] == 0 {
 		return "its start did not arrive"
 	}
 	if f.Ended != nil {
-		if n := len(f.Steps) + f.Stubs["step_completed"]; f.Ended.Steps != nil && n < int(f.Ended.GetSteps()) {
+		if n := len(f.Steps) + f.Stubs["step_completed"] + f.Stubs[""]; f.Ended.Steps != nil && n < int(f.Ended.GetSteps()) {
 			return fmt.Sprintf("%d of %d steps arrived", n, f.Ended.GetSteps())
 		}
-		if n := len(f.Calls) + f.Stubs["tool_called"]; f.Ended.ToolCalls != nil && n < int(f.Ended.GetToolCalls()) {
+		if n := len(f.Calls) + f.Stubs["tool_called"] + f.Stubs[""]; f.Ended.ToolCalls != nil && n < int(f.Ended.GetToolCalls()) {
 			return fmt.Sprintf("%d of %d tool calls arrived", n, f.Ended.GetToolCalls())
 		}
 	}

@@ -194,9 +194,15 @@ func (f *Facts) KnowTools(kindOf func(tool string) event.ToolKind) {
 
 // opens says whether an event is an act of the turn itself, by which a turn may begin before its TurnStarted.
 func opens(e *event.SessionEvent) bool {
-	switch e.GetBody().(type) {
+	switch body := e.GetBody().(type) {
 	case *event.SessionEvent_TurnStarted, *event.SessionEvent_StepCompleted, *event.SessionEvent_ToolCalled,
-		*event.SessionEvent_ToolReturned, *event.SessionEvent_EditProposed, *event.SessionEvent_TurnEnded, *event.SessionEvent_Stub:
+		*event.SessionEvent_ToolReturned, *event.SessionEvent_EditProposed, *event.SessionEvent_TurnEnded:
+		return true
+	case *event.SessionEvent_Stub:
+		switch body.Stub.GetBody() {
+		case "edit_decided", "edit_observed", "checks_ran", "feedback_given", "evidence_added", "infrastructure_reported":
+			return false // evidence on a turn, whatever its size
+		}
 		return true
 	}
 	return false

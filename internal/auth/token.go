@@ -141,7 +141,7 @@ func insert(ctx context.Context, db interface {
 	secret := Prefix + base64.RawURLEncoding.EncodeToString(random)
 	var created time.Time
 	err := db.QueryRow(ctx, `insert into token (sha256, name, scopes) values ($1, $2, $3) returning created_at`,
-		digest(secret), name, names).Scan(&created)
+		Digest(secret), name, names).Scan(&created)
 	if err != nil {
 		return "", fmt.Errorf("store token %q: %w", name, err)
 	}
@@ -175,8 +175,8 @@ func load(ctx context.Context, pool *pgxpool.Pool) ([]stored, error) {
 	return all, nil
 }
 
-// digest is the name under which a secret is stored. A fast hash is right: the secret has 256 random bits.
-func digest(secret string) string {
+// Digest is the name under which a secret is stored. A fast hash is right: the secret has 256 random bits.
+func Digest(secret string) string {
 	sum := sha256.Sum256([]byte(secret))
 	return hex.EncodeToString(sum[:])
 }
