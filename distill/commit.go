@@ -7,9 +7,11 @@ import (
 	"time"
 
 	"github.com/jackc/pgx/v5"
+	"github.com/jackc/pgx/v5/pgconn"
 
 	"millrace/distill/account"
 	"millrace/distill/engine"
+	"millrace/internal/postgres"
 )
 
 // commit is THE transaction. It moves the partition's position and makes the batch's files visible, together or
@@ -21,8 +23,9 @@ import (
 //  4. the A/B sums and the units that took part;
 //  5. the cut marks that the batch passed.
 //
-// ErrFenced: somebody else has the partition; everything is dropped. Any other error may come after the commit has
-// happened: the caller takes the lease again and reads what is true, and never tries the transaction twice.
+// ErrFenced: somebody else has the partition; everything is dropped. Any other error, but one that the server has
+// answered with, may come after the commit has happened: the caller takes the lease again and reads what is true, and
+// never tries the transaction twice.
 func (w *worker) commit(ctx context.Context, b *batch, files []object, state object, counts account.Balance, eng *engine.Engine) error {
 	asked := time.Now()
 	err := pgx.BeginFunc(ctx, w.pool, func(tx pgx.Tx) error {
@@ -161,6 +164,13 @@ func (w *worker) insertMarks(ctx context.Context, tx pgx.Tx, b *batch) error {
 		}
 	}
 	return nil
+}
+
+// refused says whether the server has answered that it did not take the transaction: nothing of it has happened. One
+// that is going down, or gone, may have taken it all the same.
+func refused(err error) bool {
+	var answer *pgconn.PgError
+	return errors.As(err, &answer) && !postgres.Away(err)
 }
 
 // lostHold says whether the partition is no longer ours, so that nothing may be tried again.

@@ -25,7 +25,12 @@ type Config struct {
 	Compression arrowfile.Compression
 
 	reached func(*Lease, string) error // tests stop or hold a worker at a step
+	pause   time.Duration              // before the second attempt at the same offset; doubles up to 50-fold
 }
+
+// mostAttempts is how often a worker fails at the same offset before the partition halts: an error that may pass has
+// had a minute to.
+const mostAttempts = 10
 
 // Validate fills in defaults and says what is missing.
 func (c *Config) Validate() error {
@@ -34,6 +39,9 @@ func (c *Config) Validate() error {
 	}
 	if c.LeaseTerm == 0 {
 		c.LeaseTerm = 15 * time.Second
+	}
+	if c.pause == 0 {
+		c.pause = 100 * time.Millisecond
 	}
 	if c.Compression == "" {
 		c.Compression = "lz4"
@@ -74,9 +82,16 @@ type Distill struct {
 	metrics     *metrics
 	partitions  int
 
-	mu      sync.Mutex
-	workers map[int32]*hold
-	running sync.WaitGroup
+	mu       sync.Mutex
+	workers  map[int32]*hold
+	failures map[int32]failures
+	running  sync.WaitGroup
+}
+
+// failures are a partition's, all at one offset.
+type failures struct {
+	offset int64
+	n      int
 }
 
 // hold is one worker's time on a partition.
@@ -92,7 +107,7 @@ func New(cfg Config, pool *pgxpool.Pool, log Log, deadLetters DeadLetters, store
 	return &Distill{
 		cfg: cfg, pool: pool, log: log, deadLetters: deadLetters, store: store, keyring: keyring, logger: logger,
 		leases:  &leases{pool: pool, topic: cfg.Topic, owner: cfg.Owner, term: cfg.LeaseTerm},
-		metrics: newMetrics(registry), workers: map[int32]*hold{},
+		metrics: newMetrics(registry), workers: map[int32]*hold{}, failures: map[int32]failures{},
 	}, nil
 }
 
@@ -218,18 +233,14 @@ func (d *Distill) ended(partition int32, h *hold) {
 // lease again and goes on from what is true.
 func (d *Distill) hold(ctx context.Context, lease *Lease) {
 	logger := d.logger.With("partition", lease.Partition)
-	for {
+	for unanswered := 0; ; {
 		logger.Debug("partition taken", "epoch", lease.Epoch, "offset", lease.CommittedOffset)
 		err := d.work(ctx, lease)
 		var stop *halted
 		var unknown *ambiguous
 		switch {
 		case errors.As(err, &stop):
-			logger.Error("partition halted; `millrace partition show` says more", "reason", stop.reason)
-			d.metrics.halted.Inc()
-			if err := d.leases.halt(context.WithoutCancel(ctx), lease, stop.reason); err != nil {
-				logger.Error("recording the halt", "error", err)
-			}
+			d.halt(ctx, logger, lease, stop.reason)
 			return
 		case errors.As(err, &unknown):
 			logger.Warn("commit with an unknown outcome: taking the lease again", "error", err)
@@ -238,6 +249,11 @@ func (d *Distill) hold(ctx context.Context, lease *Lease) {
 				logger.Warn("partition given up", "error", err)
 				return
 			}
+			unanswered++
+			if again.CommittedOffset > lease.CommittedOffset {
+				unanswered = 0
+			}
+			d.rest(ctx, unanswered)
 			lease = again
 			continue
 		case lostHold(err):
@@ -248,16 +264,71 @@ func (d *Distill) hold(ctx context.Context, lease *Lease) {
 			}
 			logger.Log(ctx, level, "partition lost", "error", err)
 			return
-		case err != nil && ctx.Err() == nil:
-			logger.Error("partition stopped", "error", err)
 		}
-		release, cancel := context.WithTimeout(context.WithoutCancel(ctx), 2*time.Second)
-		defer cancel()
-		if err := d.leases.release(release, lease); err != nil {
-			logger.Debug("releasing the lease", "error", err)
+		n := 0
+		if err != nil && ctx.Err() == nil && !errors.Is(err, errCrash) {
+			if n = d.failed(lease); n >= mostAttempts {
+				d.halt(ctx, logger, lease, fmt.Sprintf("%d attempts to go on from offset %d failed: %v", n, lease.CommittedOffset, err))
+				return
+			}
+			logger.Error("partition stopped; it is tried again", "attempts", n, "error", err)
 		}
+		d.release(ctx, logger, lease)
+		d.rest(ctx, n)
 		return
 	}
+}
+
+// failed counts an attempt that came to nothing, and gives the number of them since the position last moved.
+func (d *Distill) failed(lease *Lease) int {
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	f := d.failures[lease.Partition]
+	if f.offset != lease.CommittedOffset {
+		f = failures{offset: lease.CommittedOffset}
+	}
+	f.n++
+	d.failures[lease.Partition] = f
+	return f.n
+}
+
+// rest is the pause after so many attempts that failed, shorter than a lease lasts.
+func (d *Distill) rest(ctx context.Context, attempts int) {
+	if attempts == 0 {
+		return
+	}
+	wait := d.cfg.pause * time.Duration(min(50, 1<<min(attempts-1, 10)))
+	select {
+	case <-ctx.Done():
+	case <-time.After(min(wait, d.leases.term/4)):
+	}
+}
+
+// halt puts the reason on record. If that fails, the next one who claims the partition will do it.
+func (d *Distill) halt(ctx context.Context, logger *slog.Logger, lease *Lease, reason string) {
+	logger.Error("partition halted; `millrace partition show` says more", "reason", reason)
+	d.metrics.halted.Inc()
+	d.mu.Lock()
+	delete(d.failures, lease.Partition) // a person who resumes it has changed something
+	d.mu.Unlock()
+	ctx, cancel := d.parting(ctx)
+	defer cancel()
+	if err := d.leases.halt(ctx, lease, reason); err != nil {
+		logger.Error("recording the halt", "error", err)
+	}
+}
+
+func (d *Distill) release(ctx context.Context, logger *slog.Logger, lease *Lease) {
+	ctx, cancel := d.parting(ctx)
+	defer cancel()
+	if err := d.leases.release(ctx, lease); err != nil {
+		logger.Debug("releasing the lease", "error", err)
+	}
+}
+
+// parting is a context for a last word on a partition: also when the process is told to stop, and short.
+func (d *Distill) parting(ctx context.Context) (context.Context, context.CancelFunc) {
+	return context.WithTimeout(context.WithoutCancel(ctx), min(2*time.Second, d.leases.term))
 }
 
 func (d *Distill) reclaim(ctx context.Context, lease *Lease) (*Lease, error) {

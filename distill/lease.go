@@ -25,7 +25,7 @@ type Lease struct {
 	Partition int32
 	Epoch     int64
 
-	CommittedOffset int64
+	CommittedOffset int64 // moves with our commits
 	LowWatermark    int64
 	StateKey        string
 	StateSHA256     string

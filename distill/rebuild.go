@@ -2,6 +2,8 @@ package distill
 
 import (
 	"context"
+	"crypto/sha256"
+	"encoding/hex"
 	"errors"
 	"maps"
 
@@ -132,6 +134,9 @@ func (w *worker) provide(ctx context.Context, digests []string) error {
 // document reads a document by its digest; a missing one halts the partition by name, because only the control
 // plane and the gateway write references, and they write the document first.
 func (w *worker) document(ctx context.Context, digest string) ([]byte, error) {
+	if raw, err := hex.DecodeString(digest); err != nil || len(raw) != sha256.Size {
+		return nil, halt("the document %q is not named by a SHA-256", digest)
+	}
 	for _, key := range DocumentKeys(digest) {
 		data, err := w.read(ctx, key)
 		if errors.Is(err, objstore.ErrNotFound) {

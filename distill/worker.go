@@ -141,12 +141,16 @@ func (w *worker) close(ctx context.Context) error {
 		if why := context.Cause(answer); why != nil {
 			err = fmt.Errorf("%w: %v", err, why) //nolint:errorlint // whether the lease is lost, taking it again tells
 		}
+		if refused(err) {
+			return err
+		}
 		return &ambiguous{err}
 	}
 	w.metrics.committed(w.lease.Partition, w.batch, files, counts, w.engine, time.Since(began))
 	w.forgetState(ctx, stateObject.key)
 	w.lag(ctx)
 	w.batch = newBatch(w.batch.last + 1)
+	w.lease.CommittedOffset = w.batch.first
 	return nil
 }
 
