@@ -26,15 +26,20 @@ func TestCheck(t *testing.T) {
 	require.NoError(t, err)
 	require.Empty(t, wrong)
 
+	cfg.Retention = 30 * 24 * time.Hour
+	wrong, err = Check(deadline(t), cfg)
+	require.NoError(t, err)
+	require.Empty(t, wrong, "how long the log is kept beyond the least is the operator's choice")
+
 	require.NoError(t, broker.DeleteTopic("events.dead"))
-	cfg.Retention = time.Hour
 	cfg.Partitions = 5
 	wrong, err = Check(deadline(t), cfg)
 	require.NoError(t, err)
 	require.Contains(t, wrong, "topic events.dead does not exist; `millrace migrate` makes it")
 	require.Contains(t, wrong, "topic events has 3 partitions, configured are 5")
-	require.Contains(t, wrong, "topic events: retention.ms is 604800000, wanted 3600000: "+
-		"it must outlast the longest turn and end before the erasure deadline")
+	retention := setting{name: "retention.ms"}
+	require.False(t, retention.fits("3600000"))
+	require.True(t, retention.fits("-1"))
 }
 
 func TestEnsureWaitsForABroker(t *testing.T) {
