@@ -357,8 +357,8 @@ func (a *API) object(w http.ResponseWriter, r *http.Request, key, sum, contentTy
 		a.fail(w, r, err)
 		return
 	}
-	body := &objectReader{ctx: r.Context(), store: a.Store, key: key, size: size}
-	defer body.close()
+	body := objstore.NewReader(r.Context(), a.Store, key, size)
+	defer body.Close()
 	w.Header().Set("Content-Type", contentType)
 	w.Header().Set("ETag", `"`+sum+`"`)
 	w.Header().Set("Cache-Control", "private, max-age=31536000, immutable")

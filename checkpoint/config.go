@@ -27,6 +27,13 @@ type Config struct {
 	Owner string        // of the leader's lease: this process
 	Lease time.Duration // of the leadership
 	Every time.Duration // between two passes in real time
+	// StepFor and BulkFor bound, in real time, what one part of a pass may take: each write to the log and each step
+	// (30 s), and reading or writing whole cuts and weights (30 min). A part that takes longer is tried again.
+	StepFor, BulkFor time.Duration
+
+	// WeightsRoots are the places besides the object store where submitted weights are read to recompute their digests:
+	// absolute folders, or s3://bucket/prefix?endpoint=… .
+	WeightsRoots []string
 }
 
 // Ladder are the times of a cycle's steps, from its cut on. The test begins at EvalsBy and takes as long as the gate
@@ -49,6 +56,8 @@ func DefaultConfig() Config {
 		EvaluateEvery: time.Minute,
 		Lease:         30 * time.Second,
 		Every:         5 * time.Second,
+		StepFor:       30 * time.Second,
+		BulkFor:       30 * time.Minute,
 	}
 }
 
@@ -68,6 +77,8 @@ func (c Config) Validate() error {
 		{"slow after", c.SlowAfter},
 		{"lease", c.Lease},
 		{"every", c.Every},
+		{"step for", c.StepFor},
+		{"bulk for", c.BulkFor},
 	} {
 		if d.value <= 0 {
 			return fmt.Errorf("checkpoint: %s is %s, want > 0", d.name, d.value)

@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"log/slog"
+	"sync"
 	"time"
 
 	"github.com/jackc/pgx/v5"
@@ -64,7 +65,12 @@ func New(cfg Config, deps Deps) (*Control, error) {
 	if err != nil {
 		return nil, err
 	}
-	c := &Control{cfg: cfg, deps: deps, policy: policy, weights: candidate.Places{Own: deps.Store}}
+	deps.WriteControl = bounded(deps.WriteControl, cfg.StepFor)
+	weights, err := candidate.NewPlaces(deps.Store, cfg.WeightsRoots)
+	if err != nil {
+		return nil, fmt.Errorf("checkpoint: %w", err)
+	}
+	c := &Control{cfg: cfg, deps: deps, policy: policy, weights: weights}
 	if c.packer, err = cut.NewPacker(cfg.Cut, deps.DB, deps.Store, c.write); err != nil {
 		return nil, err
 	}
@@ -96,7 +102,17 @@ func (c *Control) Run(ctx context.Context) error {
 	})
 }
 
-// lead passes until the term ends.
+// bounded gives up a write to a log that is away: it would be tried until the context ends.
+func bounded(write func(context.Context, *event.ControlRecord) error, limit time.Duration) func(context.Context, *event.ControlRecord) error {
+	return func(ctx context.Context, r *event.ControlRecord) error {
+		ctx, cancel := context.WithTimeout(ctx, limit)
+		defer cancel()
+		return write(ctx, r)
+	}
+}
+
+// lead passes until the term ends. Publication goes its own way: a pass may be busy with a large cut while a person
+// takes a checkpoint back.
 func (c *Control) lead(ctx context.Context) {
 	wake := make(chan struct{}, 1)
 	clock := cron.New(cron.WithLocation(time.UTC))
@@ -108,10 +124,18 @@ func (c *Control) lead(ctx context.Context) {
 	}))
 	clock.Start()
 	defer clock.Stop()
+	var publishing sync.WaitGroup
+	publishing.Go(func() { c.repeat(ctx, nil, []part{c.publication()}) })
+	c.repeat(ctx, wake, c.steps())
+	publishing.Wait()
+}
+
+// repeat passes every few seconds, and when it is woken, until the context ends.
+func (c *Control) repeat(ctx context.Context, wake <-chan struct{}, parts []part) {
 	tick := time.NewTicker(c.cfg.Every)
 	defer tick.Stop()
 	for {
-		if err := c.pass(ctx, time.Now()); err != nil && ctx.Err() == nil {
+		if err := c.pass(ctx, time.Now(), parts); err != nil && ctx.Err() == nil {
 			c.deps.Log.Error("checkpoint: a pass failed; the next one tries again", "error", err)
 		}
 		select {
@@ -146,7 +170,7 @@ const maxMoves = 32
 func (c *Control) Step(ctx context.Context, now time.Time) error {
 	if c.term > 0 {
 		if err := postgres.Renew(ctx, c.deps.DB, Leader, c.term, c.cfg.Lease); err == nil {
-			return c.pass(ctx, now)
+			return c.pass(ctx, now, c.all())
 		} else if !errors.Is(err, postgres.ErrFenced) {
 			return fmt.Errorf("checkpoint: %w", err)
 		}
@@ -159,17 +183,38 @@ func (c *Control) Step(ctx context.Context, now time.Time) error {
 		return nil
 	}
 	c.term = term
-	return c.pass(ctx, now)
+	return c.pass(ctx, now, c.all())
+}
+
+// all begins with the publication: nothing that hangs may come before a rollback.
+func (c *Control) all() []part { return append([]part{c.publication()}, c.steps()...) }
+
+// part is one kind of move, and how long it may take.
+type part struct {
+	move  func(context.Context, time.Time) (moved bool, err error)
+	limit time.Duration
+}
+
+func (c *Control) publication() part {
+	return part{limit: c.cfg.StepFor, move: func(ctx context.Context, now time.Time) (bool, error) {
+		return false, c.publisher.Publish(ctx, now)
+	}}
+}
+
+func (c *Control) steps() []part {
+	return []part{{c.configure, c.cfg.StepFor}, {c.moveCandidate, c.cfg.BulkFor}, {c.moveCut, c.cfg.BulkFor}, {c.beginCut, c.cfg.StepFor}}
 }
 
 // pass moves everything on until nothing moves any more. One part's failure does not hold up the others.
-func (c *Control) pass(ctx context.Context, now time.Time) error {
+func (c *Control) pass(ctx context.Context, now time.Time, parts []part) error {
 	now = now.UTC().Truncate(time.Microsecond) // what Postgres keeps
 	for range maxMoves {
 		moved := false
 		var failures []error
-		for _, part := range []func(context.Context, time.Time) (bool, error){c.configure, c.publish, c.moveCandidate, c.moveCut, c.beginCut} {
-			m, err := part(ctx, now)
+		for _, p := range parts {
+			limited, cancel := context.WithTimeout(ctx, p.limit)
+			m, err := p.move(limited, now)
+			cancel()
 			moved = moved || m
 			if err != nil {
 				failures = append(failures, err)
@@ -183,8 +228,4 @@ func (c *Control) pass(ctx context.Context, now time.Time) error {
 		}
 	}
 	return fmt.Errorf("checkpoint: %d moves in one pass and still not at rest; this is a bug", maxMoves)
-}
-
-func (c *Control) publish(ctx context.Context, now time.Time) (bool, error) {
-	return false, c.publisher.Publish(ctx, now)
 }

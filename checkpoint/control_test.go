@@ -19,6 +19,7 @@ import (
 	"millrace/checkpoint/release"
 	"millrace/internal/arrowfile"
 	"millrace/internal/postgres"
+	"millrace/schemas/event"
 )
 
 // step is one pass at a time of the cycle.
@@ -113,10 +114,9 @@ func TestAWholeCycle(t *testing.T) {
 	w.step(c, 5, 11)
 	require.Equal(t, candidate.RolledBack, w.state("cand-1"))
 	require.Equal(t, []string{"base", "cand-1", "base"}, w.announced)
-	var withdrawn []string
-	require.NoError(t, w.pool.QueryRow(t.Context(), `select live, withdrawn from assignment_ruleset`).Scan(&live, &withdrawn))
+	require.NoError(t, w.pool.QueryRow(t.Context(), `select live from assignment_ruleset`).Scan(&live))
 	require.Equal(t, "base", live)
-	require.Equal(t, []string{"cand-1"}, withdrawn, "no session keeps it")
+	require.Equal(t, []string{"cand-1"}, w.withdrawn(), "no session keeps it")
 	history, err := release.History(t.Context(), w.pool)
 	require.NoError(t, err)
 	require.Len(t, history, 3)
@@ -179,9 +179,14 @@ func TestVerdicts(t *testing.T) {
 			w.step(k, 4, 42)
 			require.Equal(t, c.state, w.state("cand-1"))
 			require.Equal(t, c.live, w.live().Version)
+			require.Equal(t, c.state != candidate.Promoted, slices.Contains(w.withdrawn(), "cand-1"), "whoever is pinned to it is served by another one")
+			frozen, err := experiment.VerdictOf(t.Context(), w.pool, "cand-1")
+			require.NoError(t, err)
+			require.Equal(t, &gate.Arms{Control: 1990, Candidate: 1980}, frozen.Record.Evidence.UnitsWithTelemetry)
 			if c.state == candidate.Held {
 				w.tx(func(tx pgx.Tx) error { return PromoteHeld(t.Context(), tx, "cand-1", "ann", "we want it", at(4, 50)) })
 				require.Equal(t, "cand-1", w.live().Version)
+				require.Empty(t, w.withdrawn(), "it serves again")
 				require.NotEmpty(t, w.live().Evidence, "the numbers that were seen are part of the record")
 			}
 		})
@@ -234,6 +239,7 @@ func TestEveryMissedTimeEndsTheCandidate(t *testing.T) {
 			require.NoError(t, err)
 			require.Equal(t, candidate.TimedOut, got.State)
 			require.Equal(t, c.reason, got.Reason)
+			require.Equal(t, name == "no verdict", slices.Contains(w.withdrawn(), "cand-1"), "the version is registered, and serves nobody any more")
 			// The next cut comes all the same, and has the rows of the first one's shards no more.
 			w.shard("base", 1, 1100, 110)
 			w.offset = 3000
@@ -284,9 +290,27 @@ func TestACutWaitsForHaltedPartitionsByName(t *testing.T) {
 	require.Equal(t, "waits for partition 1 (halted: the log lost offsets 10 to 20)", w.cut("cut-1").Reason)
 	w.step(c, 5, 0)
 	require.Equal(t, "cut-1 is still marking: waits for partition 1 (halted: the log lost offsets 10 to 20)", w.cut("cut-2").Reason)
+	// Too late for a candidate: nothing is taken, and the next cut has the rows.
 	w.pass("cut-1", 1)
 	w.step(c, 5, 1)
+	require.Equal(t, cut.Skipped, w.cut("cut-1").State)
+	require.Equal(t, "complete at 2026-03-01T12:01:00Z only, a candidate had to be submitted by 2026-03-01T08:00:00Z; its rows go to the next cut", w.cut("cut-1").Reason)
+	w.frozen[1] = false
+	w.step(c, 10, 0)
+	require.EqualValues(t, 260, w.cut("cut-3").Taken)
+}
+
+func TestACutThatIsLateButInTimeIsPacked(t *testing.T) {
+	t.Parallel()
+	w := setup(t)
+	c := w.control()
+	w.interval()
+	w.frozen[1] = true
+	w.step(c, 0, 0)
+	w.pass("cut-1", 1)
+	w.step(c, 0, 59)
 	require.Equal(t, cut.Packed, w.cut("cut-1").State)
+	require.Equal(t, candidate.Training, w.state("cand-1"))
 }
 
 // TestATestWhoseControlIsGoneIsInvalid: a person rolled live back while the candidate was tested against it.
@@ -311,6 +335,7 @@ func TestATestWhoseControlIsGoneIsInvalid(t *testing.T) {
 	})
 	w.step(c, 6, 21)
 	require.Equal(t, candidate.Invalid, w.state("cand-2"))
+	require.Equal(t, []string{"cand-1", "cand-2"}, w.withdrawn())
 }
 
 // TestALogThatIsAway: nothing is lost, nothing is done twice, and the pass says what failed.
@@ -326,6 +351,62 @@ func TestALogThatIsAway(t *testing.T) {
 	w.broken = nil
 	w.step(c, 0, 1)
 	require.Equal(t, cut.Packed, w.cut("cut-1").State)
+}
+
+// TestALogThatHangsHoldsUpNoRollback: what a person takes back is in live.json, although a configuration waits for a
+// log that doesn't answer.
+func TestALogThatHangsHoldsUpNoRollback(t *testing.T) {
+	t.Parallel()
+	for name, c := range map[string]struct {
+		stepFor time.Duration
+		lead    func(ctx context.Context, w *world, c *Control)
+	}{
+		"in one pass": {2 * time.Second, func(_ context.Context, w *world, c *Control) {
+			require.ErrorIs(w.t, c.Step(w.t.Context(), at(5, 0)), context.DeadlineExceeded)
+			require.Equal(w.t, "base", w.cut("cut-2").Base, "and the other parts went on")
+		}},
+		"in real time": {time.Hour, func(ctx context.Context, w *world, c *Control) { require.NoError(w.t, c.Run(ctx)) }},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			w := setup(t)
+			k := w.control()
+			w.toTest(k)
+			w.traffic("exp-1", .3)
+			w.committed(at(4, 40))
+			w.step(k, 4, 41)
+			w.tx(func(tx pgx.Tx) error {
+				_, err := release.Rollback(t.Context(), tx, "ann", "users complain", at(4, 50))
+				return err
+			})
+			w.exec(`update config set written_at = null`)
+			w.exec(`update leader set lease_until = '-infinity'`)
+			deps := w.deps()
+			hangs := func(ctx context.Context) error {
+				<-ctx.Done()
+				return ctx.Err()
+			}
+			deps.WriteControl = func(ctx context.Context, _ *event.ControlRecord) error { return hangs(ctx) }
+			ctx, stop := context.WithCancel(t.Context())
+			defer stop()
+			announced := 0
+			deps.Announce = func(context.Context, string, []byte) error {
+				announced++
+				stop() // it comes after the pointer
+				return nil
+			}
+			w.cfg.StepFor = c.stepFor
+			k, err := New(w.cfg, deps)
+			require.NoError(t, err)
+			c.lead(ctx, w, k)
+			require.Equal(t, 1, announced)
+			var pointer release.Pointer
+			body, err := w.store.Get(t.Context(), release.LiveKey)
+			require.NoError(t, err)
+			require.NoError(t, json.Unmarshal(body, &pointer))
+			require.Equal(t, "base", pointer.Version)
+		})
+	}
 }
 
 // TestOnlyTheLeaderWrites: a process that stood still while another took over can't write any more.

@@ -113,13 +113,16 @@ func (c *Control) await(ctx context.Context, k *cut.Cut, now time.Time) (bool, e
 
 // pack packs a complete cut and opens its candidate.
 func (c *Control) pack(ctx context.Context, k *cut.Cut, now time.Time) (bool, error) {
+	if by := k.DueAt.Add(c.cfg.Ladder.SubmitBy); now.After(by) {
+		// Its candidate could only time out, and its rows would be gone with it.
+		return true, c.skip(ctx, k, fmt.Sprintf("complete at %s only, a candidate had to be submitted by %s; its rows go to the next cut", now.Format(time.RFC3339), by.Format(time.RFC3339)))
+	}
 	packed, err := c.packer.Pack(ctx, k)
 	if err != nil {
 		return false, fmt.Errorf("pack %s: %w", k.ID, err)
 	}
 	if packed.Skip != "" {
-		c.deps.Log.Info("checkpoint: cut skipped", "cut", k.ID, "reason", packed.Skip)
-		return true, c.write(ctx, func(tx pgx.Tx) error { return cut.Skip(ctx, tx, k.ID, packed.Skip) })
+		return true, c.skip(ctx, k, packed.Skip)
 	}
 	at := func(d time.Duration) time.Time { return k.DueAt.Add(d) }
 	ladder := candidate.Ladder{SubmitBy: at(c.cfg.Ladder.SubmitBy), EvalsBy: at(c.cfg.Ladder.EvalsBy), StartsAt: at(c.cfg.Ladder.EvalsBy)}
@@ -136,4 +139,9 @@ func (c *Control) pack(ctx context.Context, k *cut.Cut, now time.Time) (bool, er
 	}
 	c.deps.Log.Info("checkpoint: cut packed", "cut", k.ID, "rows", packed.Manifest.Taken, "parts", len(packed.Manifest.Parts), "on_policy", packed.Manifest.OnPolicy())
 	return true, nil
+}
+
+func (c *Control) skip(ctx context.Context, k *cut.Cut, reason string) error {
+	c.deps.Log.Info("checkpoint: cut skipped", "cut", k.ID, "reason", reason)
+	return c.write(ctx, func(tx pgx.Tx) error { return cut.Skip(ctx, tx, k.ID, reason) })
 }

@@ -147,8 +147,8 @@ func (c *Control) start(ctx context.Context, k *candidate.Candidate, now time.Ti
 	return true, c.append(ctx, k, candidate.Testing, now, fmt.Sprintf("%s, %g %% of units", e.ID, float64(e.Coverage)*100/experiment.Buckets))
 }
 
-// errNoConfig means that no person has adopted a reward spec yet.
-var errNoConfig = errors.New("no configuration is adopted yet: adopt a reward spec first (`millrace reward adopt`)")
+// errNoConfig means that no reward spec is in force yet.
+var errNoConfig = errors.New("no configuration is adopted yet; `millrace migrate` adopts the first one, with its reward spec")
 
 func (c *Control) declare(ctx context.Context, k *candidate.Candidate, now time.Time) error {
 	id := "exp" + k.ID[len("cand"):]

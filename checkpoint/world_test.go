@@ -203,6 +203,8 @@ func (w *world) traffic(experiment string, lift float64) {
 				select $1, $2, $3, b, ($4::float8 * 4e6 * (1 + .05 * sin(b * 7.0 + length($3))))::bigint, 4000000 from generate_series(0, 1999) b`, experiment, metric, arm, mean)
 		}
 		w.exec(`insert into exposed_unit (experiment, unit_hash, arm) select $1, $2 || b, $2 from generate_series(0, 1999) b on conflict do nothing`, experiment, arm)
+		w.exec(`insert into settled_unit (experiment, unit_hash, arm) select experiment, unit_hash, arm from exposed_unit
+			where experiment = $1 and arm = $2 and ltrim(unit_hash, arm)::int >= case arm when 'control' then 10 else 20 end on conflict do nothing`, experiment, arm)
 	}
 }
 
@@ -218,6 +220,13 @@ func (w *world) cut(id string) *cut.Cut {
 	k, err := cut.Get(w.t.Context(), w.pool, id)
 	require.NoError(w.t, err)
 	return k
+}
+
+// withdrawn are the versions that assignment keeps no session on.
+func (w *world) withdrawn() (versions []string) {
+	w.t.Helper()
+	require.NoError(w.t, w.pool.QueryRow(w.t.Context(), `select withdrawn from assignment_ruleset`).Scan(&versions))
+	return versions
 }
 
 func (w *world) live() *release.Release {

@@ -5,6 +5,7 @@ import (
 	"crypto/sha256"
 	"encoding/binary"
 	"encoding/hex"
+	"maps"
 	"slices"
 
 	"millrace/distill/engine"
@@ -24,7 +25,8 @@ type batch struct {
 	deadLetters []eventlog.DeadLetter
 	marks       []mark
 	sums        map[sumKey]sum
-	exposed     map[exposure]bool
+	exposed     map[engine.Exposure]bool // units whose turns began
+	settled     map[engine.Exposure]bool // units of which a turn has settled and counts
 }
 
 // mark is a cut's mark and where in the log it stands.
@@ -40,12 +42,10 @@ type sumKey struct {
 
 type sum struct{ num, den int64 }
 
-type exposure struct{ experiment, unitHash, arm string }
-
 func newBatch(first int64) *batch {
 	return &batch{
 		first: first, last: first - 1,
-		samples: map[string][]sample.Row{}, sums: map[sumKey]sum{}, exposed: map[exposure]bool{},
+		samples: map[string][]sample.Row{}, sums: map[sumKey]sum{}, exposed: map[engine.Exposure]bool{}, settled: map[engine.Exposure]bool{},
 	}
 }
 
@@ -58,6 +58,9 @@ func (b *batch) add(record eventlog.Record, eff engine.Effects) {
 	}
 	if eff.CutMark != "" {
 		b.marks = append(b.marks, mark{eff.CutMark, record.Offset})
+	}
+	if eff.Exposed != nil {
+		b.exposed[*eff.Exposed] = true
 	}
 	if eff.Amendment != nil {
 		b.rows = append(b.rows, *eff.Amendment)
@@ -74,8 +77,8 @@ func (b *batch) add(record eventlog.Record, eff engine.Effects) {
 
 // count adds a settled turn to the A/B sums: a bucket is a cluster of whole units.
 func (b *batch) count(s *engine.Settled) {
-	if s.Exposed {
-		b.exposed[exposure{s.Row.Experiment, s.Row.UnitHash, s.Row.Arm}] = true
+	if len(s.Sums) > 0 && s.Row.UnitHash != "" {
+		b.settled[engine.Exposure{Experiment: s.Row.Experiment, UnitHash: s.Row.UnitHash, Arm: s.Row.Arm}] = true
 	}
 	for _, c := range s.Sums {
 		b.addSum(s.Row.Experiment, s.Row.Arm, s.Row.UnitHash, c)
@@ -101,15 +104,11 @@ func (b *batch) sumsInOrder() []sumKey {
 	return keys
 }
 
-func (b *batch) exposedInOrder() []exposure {
-	keys := make([]exposure, 0, len(b.exposed))
-	for k := range b.exposed {
-		keys = append(keys, k)
-	}
-	slices.SortFunc(keys, func(x, y exposure) int {
-		return cmp.Or(cmp.Compare(x.experiment, y.experiment), cmp.Compare(x.unitHash, y.unitHash), cmp.Compare(x.arm, y.arm))
+// inOrder are units in key order, as sums are.
+func inOrder(units map[engine.Exposure]bool) []engine.Exposure {
+	return slices.SortedFunc(maps.Keys(units), func(x, y engine.Exposure) int {
+		return cmp.Or(cmp.Compare(x.Experiment, y.Experiment), cmp.Compare(x.UnitHash, y.UnitHash), cmp.Compare(x.Arm, y.Arm))
 	})
-	return keys
 }
 
 // digestOf proves that a log still is the log it was: of a record's offset, time, key and value.

@@ -138,15 +138,18 @@ func (w *worker) addSums(ctx context.Context, tx pgx.Tx, b *batch) error {
 			return fmt.Errorf("sums: %w", err)
 		}
 	}
-	if keys := b.exposedInOrder(); len(keys) > 0 {
-		n := len(keys)
-		experiments, units, arms := make([]string, n), make([]string, n), make([]string, n)
-		for i, k := range keys {
-			experiments[i], units[i], arms[i] = k.experiment, k.unitHash, k.arm
+	for _, units := range []struct {
+		table string
+		keys  []engine.Exposure
+	}{{"exposed_unit", inOrder(b.exposed)}, {"settled_unit", inOrder(b.settled)}} {
+		n := len(units.keys)
+		experiments, hashes, arms := make([]string, n), make([]string, n), make([]string, n)
+		for i, k := range units.keys {
+			experiments[i], hashes[i], arms[i] = k.Experiment, k.UnitHash, k.Arm
 		}
-		if _, err := tx.Exec(ctx, `insert into exposed_unit (experiment, unit_hash, arm)
-			select * from unnest($1::text[], $2::text[], $3::text[]) on conflict do nothing`, experiments, units, arms); err != nil {
-			return fmt.Errorf("exposed units: %w", err)
+		if _, err := tx.Exec(ctx, `insert into `+units.table+` (experiment, unit_hash, arm)
+			select * from unnest($1::text[], $2::text[], $3::text[]) on conflict do nothing`, experiments, hashes, arms); err != nil {
+			return fmt.Errorf("units of %s: %w", units.table, err)
 		}
 	}
 	return w.reached("commit: sums added")

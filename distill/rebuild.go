@@ -102,8 +102,8 @@ func (w *worker) reread(ctx context.Context, restored *engine.Restored, first in
 			}
 			offset = record.Offset + 1
 			if restored.Wanted(record.Offset) {
-				r, _ := decode(record, w.keyring, w.partitions)
-				if r.Reject != "" {
+				r := decode(record, w.keyring, w.partitions)
+				if r.Event == nil {
 					return halt("offset %d was an event of an open turn and now can't be read: %s", record.Offset, r.Reject)
 				}
 				restored.Reread(record.Offset, r.Event)

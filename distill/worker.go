@@ -82,7 +82,7 @@ func (w *worker) apply(ctx context.Context, record eventlog.Record) error {
 	if err := w.lease.Trusted(); err != nil {
 		return err
 	}
-	r, rejected := decode(record, w.keyring, w.partitions)
+	r := decode(record, w.keyring, w.partitions)
 	if w.engine.ClosesBefore(r) {
 		if err := w.close(ctx); err != nil {
 			return err
@@ -95,9 +95,6 @@ func (w *worker) apply(ctx context.Context, record eventlog.Record) error {
 	if effects.Halt != "" {
 		return halt("%s", effects.Halt)
 	}
-	if rejected != "" {
-		effects.DeadLetter = rejected
-	}
 	w.batch.add(record, effects)
 	if effects.Full {
 		return w.close(ctx)
@@ -105,15 +102,14 @@ func (w *worker) apply(ctx context.Context, record eventlog.Record) error {
 	return nil
 }
 
-// decode is the engine's view of a record. An event that can't be taken, but can be read who it is, is its stub for the
-// engine: its turn must not miss it. The record is a dead letter all the same, for the returned reason.
-func decode(record eventlog.Record, keyring *eventlog.Keyring, partitions int) (r engine.Record, rejected string) {
-	r = engine.Record{Offset: record.Offset, Time: record.Time.UnixMicro()}
+// decode is the engine's view of a record. An event that is rejected, but can be read who it is, leaves its stub.
+func decode(record eventlog.Record, keyring *eventlog.Keyring, partitions int) engine.Record {
+	r := engine.Record{Offset: record.Offset, Time: record.Time.UnixMicro()}
 	r.Event, r.Control, r.Reject = eventlog.Decode(record, keyring, partitions)
-	if stub := eventlog.Stub(record, r.Reject, partitions); stub != nil {
-		r.Event, r.Reject, rejected = stub, "", r.Reject
+	if r.Reject != "" {
+		r.Event = eventlog.Stub(record, partitions, r.Reject)
 	}
-	return r, rejected
+	return r
 }
 
 // close ends the batch: flush, then commit, in this order. It takes as long as it takes while the lease is ours: where

@@ -64,9 +64,6 @@ func writeRecords(t *testing.T, records []engine.Record) sharedLog {
 	require.NoError(t, err)
 	var messages []eventlog.Message
 	e := engine.New(engine.Options{Topic: "sessions", UnitKey: []byte("unit-key-unit-key")})
-	for digest, document := range enginetest.Documents() {
-		e.Provide(digest, document)
-	}
 	for i, r := range records {
 		at := time.UnixMicro(r.Time).Truncate(time.Millisecond)
 		m := eventlog.Message{Partition: 0, Time: at, Key: []byte("k"), Value: []byte("\xff\xff not protobuf")}
@@ -85,11 +82,12 @@ func writeRecords(t *testing.T, records []engine.Record) sharedLog {
 		}
 		messages = append(messages, m)
 		// Where batches end is a function of the log: the test learns it from an engine of its own.
-		record, _ := decode(eventlog.Record{Topic: l.cfg.Topic, Offset: int64(i), Time: at, Key: m.Key, Value: m.Value, Headers: m.Headers}, keyring, 1)
+		record := decode(eventlog.Record{Topic: l.cfg.Topic, Offset: int64(i), Time: at, Key: m.Key, Value: m.Value, Headers: m.Headers}, keyring, 1)
 		if e.ClosesBefore(record) {
 			e.Boundary()
 			l.end = int64(i)
 		}
+		enginetest.Provide(e, record)
 		if e.Apply(record).Full {
 			e.Boundary()
 			l.end = int64(i) + 1
@@ -243,6 +241,7 @@ func (w *world) product() product {
 		"turns":    `select policy_version || ' ' || arm || ' ' || disposition || ' ' || turns from account_turns order by 1`,
 		"sums":     `select experiment || ' ' || metric || ' ' || arm || ' ' || bucket || ' ' || num || ' ' || den from metric_sum order by 1`,
 		"units":    `select experiment || ' ' || unit_hash || ' ' || arm from exposed_unit order by 1`,
+		"settled":  `select experiment || ' ' || unit_hash || ' ' || arm from settled_unit order by 1`,
 		"marks":    `select cut || ' ' || "offset" from cut_mark order by 1`,
 		"position": `select committed_offset || ' ' || low_watermark || ' ' || turns_opened || ' ' || turns_open || ' ' || state_sha256 || ' ' || log_digest from partition`,
 	} {

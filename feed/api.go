@@ -168,7 +168,7 @@ func (f *Feed) shard(w http.ResponseWriter, r *http.Request) {
 		refuse(w, http.StatusInternalServerError, "object_damaged", "the shard's object is not the one that was committed: tell the operator (`millrace shards verify`)")
 		return
 	}
-	body := &object{ctx: r.Context(), store: f.store, key: key, size: size}
+	body := objstore.NewReader(r.Context(), f.store, key, size)
 	defer body.Close()
 	h := w.Header()
 	h.Set("Content-Type", "application/vnd.apache.arrow.file")

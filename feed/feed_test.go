@@ -26,7 +26,8 @@ import (
 
 // The goroutine that is left waits for the Postgres of all tests, which ends with the process.
 func TestMain(m *testing.M) {
-	goleak.VerifyTestMain(m, goleak.IgnoreAnyFunction("millrace/internal/embedded.spawn.func1"))
+	goleak.VerifyTestMain(m, goleak.IgnoreAnyFunction("millrace/internal/embedded.spawn.func1"),
+		goleak.IgnoreAnyFunction("millrace/internal/embedded.(*Postgres).keep"))
 }
 
 const topic = "events"

@@ -19,7 +19,8 @@ import (
 type Ruleset struct {
 	Live       string      // the live policy version
 	Experiment *Experiment // the test under way, if there is one
-	Withdrawn  []string    // versions that were rolled back: no session keeps them
+	Former     []string    // versions that were live: a session may still run out on one
+	Withdrawn  []string    // versions of candidates that have ended and aren't live: no session keeps them
 }
 
 // Experiment is a test of a candidate against the live version. Inside the coverage the arms are half and half; raising
@@ -68,14 +69,26 @@ func (r *Ruleset) assign(unit string, now time.Time) Assignment {
 	return Assignment{Version: r.Live, Variant: variantLive}
 }
 
+// keeps is the assignment of a session that is on the version current already; false if it can't stay there. A candidate
+// is kept for units of its arm only.
+func (r *Ruleset) keeps(unit, current string, now time.Time) (Assignment, bool) {
+	if current == "" || slices.Contains(r.Withdrawn, current) {
+		return Assignment{}, false
+	}
+	if a := r.assign(unit, now); a.Version == current {
+		return a, true
+	}
+	return Assignment{Version: current, Variant: variantLive}, current == r.Live || slices.Contains(r.Former, current)
+}
+
 // AssignConfig says how assignments are kept. The zero value of a field is its default.
 type AssignConfig struct {
 	RefreshEvery time.Duration // how often the ruleset is read. Default 2 s
 	Sessions     int           // how many sessions' assignments are remembered. Default 200,000
 }
 
-// Assigner answers from memory which checkpoint serves a unit, whatever else is down. A session keeps the checkpoint that
-// it began with as long as it is remembered here.
+// Assigner answers from memory which checkpoint serves a unit, whatever else is down. A unit's session keeps the
+// checkpoint that it began with: as long as it is remembered here, and beyond that if the backend says which it is on.
 type Assigner struct {
 	cfg    AssignConfig
 	load   func(context.Context) (Ruleset, error)
@@ -85,12 +98,15 @@ type Assigner struct {
 
 	mu    sync.Mutex
 	rules *Ruleset // nil: never read so far
-	pins  map[string]*list.Element
+	pins  map[unitSession]*list.Element
 	order *list.List // of pin, the last used first
 }
 
+// unitSession is a session of one unit: backends may give the same session id to several.
+type unitSession struct{ unit, session string }
+
 type pin struct {
-	session    string
+	unitSession
 	assignment Assignment
 }
 
@@ -108,7 +124,7 @@ func NewAssigner(cfg AssignConfig, load func(context.Context) (Ruleset, error), 
 		clock = time.Now
 	}
 	a := &Assigner{
-		cfg: cfg, load: load, clock: clock, logger: logger, pins: map[string]*list.Element{}, order: list.New(),
+		cfg: cfg, load: load, clock: clock, logger: logger, pins: map[unitSession]*list.Element{}, order: list.New(),
 		served: prometheus.NewCounterVec(prometheus.CounterOpts{Name: "millrace_assignments_total", Help: "Evaluations answered, by variant."}, []string{"variant"}),
 	}
 	if err := registerer.Register(a.served); err != nil {
@@ -157,17 +173,20 @@ func (a *Assigner) Run(ctx context.Context) error {
 }
 
 // Evaluate says which checkpoint serves the unit; with a session it is the one that the session began with, unless that
-// one was withdrawn. ErrNoRuleset.
-func (a *Assigner) Evaluate(unit, session string) (Assignment, error) {
+// one was withdrawn. If the session isn't remembered here, current says which checkpoint it is on; "" if it is new or the
+// backend doesn't know. ErrNoRuleset.
+func (a *Assigner) Evaluate(unit, session, current string) (Assignment, error) {
 	a.mu.Lock()
 	defer a.mu.Unlock()
 	if a.rules == nil {
 		return Assignment{}, ErrNoRuleset
 	}
+	now := a.clock()
 	if session == "" {
-		return a.rules.assign(unit, a.clock()), nil
+		return a.rules.assign(unit, now), nil
 	}
-	if e, ok := a.pins[session]; ok {
+	key := unitSession{unit, session}
+	if e, ok := a.pins[key]; ok {
 		p := e.Value.(*pin)
 		if !slices.Contains(a.rules.Withdrawn, p.assignment.Version) {
 			a.order.MoveToFront(e)
@@ -175,8 +194,11 @@ func (a *Assigner) Evaluate(unit, session string) (Assignment, error) {
 		}
 		a.forget(e)
 	}
-	assignment := a.rules.assign(unit, a.clock())
-	a.pins[session] = a.order.PushFront(&pin{session, assignment})
+	assignment, kept := a.rules.keeps(unit, current, now)
+	if !kept {
+		assignment = a.rules.assign(unit, now)
+	}
+	a.pins[key] = a.order.PushFront(&pin{key, assignment})
 	if a.order.Len() > a.cfg.Sessions {
 		a.forget(a.order.Back())
 	}
@@ -184,6 +206,6 @@ func (a *Assigner) Evaluate(unit, session string) (Assignment, error) {
 }
 
 func (a *Assigner) forget(e *list.Element) {
-	delete(a.pins, e.Value.(*pin).session)
+	delete(a.pins, e.Value.(*pin).unitSession)
 	a.order.Remove(e)
 }

@@ -62,7 +62,7 @@ func (b *assignBundle) refresh(t *testing.T) {
 
 func (b *assignBundle) evaluate(t *testing.T, unit, session string) ingest.Assignment {
 	t.Helper()
-	a, err := b.assigner.Evaluate(unit, session)
+	a, err := b.assigner.Evaluate(unit, session, "")
 	require.NoError(t, err)
 	return a
 }
@@ -83,7 +83,7 @@ func unitIn(t *testing.T, b *assignBundle, arm string) string {
 func TestAssignment(t *testing.T) {
 	t.Parallel()
 	b := setupAssign(t, ingest.AssignConfig{})
-	_, err := b.assigner.Evaluate("u", "")
+	_, err := b.assigner.Evaluate("u", "", "")
 	require.ErrorIs(t, err, ingest.ErrNoRuleset)
 	b.refresh(t)
 
@@ -148,6 +148,42 @@ func TestSessionsKeepTheirCheckpoint(t *testing.T) {
 	require.Equal(t, "cand", b.evaluate(t, unit, "s1").Version, "the longest unused session is forgotten")
 }
 
+func TestTheSameSessionIDOfTwoUnits(t *testing.T) {
+	t.Parallel()
+	b := setupAssign(t, ingest.AssignConfig{})
+	b.refresh(t)
+	for _, arm := range []string{"candidate", "control", ""} {
+		require.Equal(t, arm, b.evaluate(t, unitIn(t, b, arm), "main").Arm)
+	}
+}
+
+// What the backend says its session is on is kept where this gateway doesn't remember the session.
+func TestTheBackendRemembers(t *testing.T) {
+	t.Parallel()
+	b := setupAssign(t, ingest.AssignConfig{})
+	b.rules.Former, b.rules.Withdrawn = []string{"older", "bad"}, []string{"bad", "held"}
+	b.refresh(t)
+	inside, outside := unitIn(t, b, "candidate"), unitIn(t, b, "")
+	for name, c := range map[string]struct{ unit, current, version, arm string }{
+		"new session":                   {inside, "", "cand", "candidate"},
+		"the candidate, in its arm":     {inside, "cand", "cand", "candidate"},
+		"live, before the test":         {inside, "base", "base", ""},
+		"live before":                   {inside, "older", "older", ""},
+		"rolled back":                   {inside, "bad", "cand", "candidate"},
+		"held":                          {outside, "held", "base", ""},
+		"nobody knows it":               {outside, "made-up", "base", ""},
+		"the candidate, out of its arm": {outside, "cand", "base", ""},
+	} {
+		a, err := b.assigner.Evaluate(c.unit, name, c.current)
+		require.NoError(t, err)
+		require.Equal(t, c.version, a.Version, name)
+		require.Equal(t, c.arm, a.Arm, name)
+		again, err := b.assigner.Evaluate(c.unit, name, "another")
+		require.NoError(t, err)
+		require.Equal(t, a, again, "remembered from now on")
+	}
+}
+
 func TestOFREP(t *testing.T) {
 	t.Parallel()
 	b := setupAssign(t, ingest.AssignConfig{})
@@ -180,6 +216,8 @@ func TestOFREP(t *testing.T) {
 		"empty key":     {all, `{"context":{"targetingKey":""}}`, 400, "TARGETING_KEY_MISSING"},
 		"number as key": {one, `{"context":{"targetingKey":1}}`, 400, "INVALID_CONTEXT"},
 		"session":       {one, `{"context":{"targetingKey":"u","sessionId":1}}`, 400, "INVALID_CONTEXT"},
+		"checkpoint":    {one, `{"context":{"targetingKey":"u","currentCheckpoint":1}}`, 400, "INVALID_CONTEXT"},
+		"endless":       {one, `{"context":{"targetingKey":"u","sessionId":"` + strings.Repeat("x", 5000) + `"}}`, 400, "INVALID_CONTEXT"},
 		"another flag":  {"/ofrep/v1/evaluate/flags/colour", `{"context":{"targetingKey":"u"}}`, 404, "FLAG_NOT_FOUND"},
 		"bulk not JSON": {all, `x`, 400, "PARSE_ERROR"},
 	} {
@@ -199,6 +237,9 @@ func TestOFREP(t *testing.T) {
 	require.Equal(t, want, answer)
 	_, answer = ask(one, `{"context":{"targetingKey":"`+unitIn(t, b, "")+`"}}`)
 	require.Equal(t, map[string]any{"key": "composer-checkpoint", "reason": "STATIC", "variant": "live", "value": "base", "metadata": map[string]any{"hash_version": 2.}}, answer)
+
+	_, answer = ask(one, `{"context":{"targetingKey":"`+unit+`","sessionId":"s2","currentCheckpoint":"base"}}`)
+	require.Equal(t, "base", answer["value"], "the session is on it and stays")
 
 	body := `{"context":{"targetingKey":"` + unit + `"}}`
 	w, answer = ask(all, body)
@@ -233,7 +274,7 @@ func TestAssignerRun(t *testing.T) {
 	<-read
 	cancel()
 	require.NoError(t, <-done)
-	assignment, err := a.Evaluate("u", "s")
+	assignment, err := a.Evaluate("u", "s", "")
 	require.NoError(t, err)
 	require.Equal(t, "base", assignment.Version)
 }

@@ -7,6 +7,7 @@ import (
 	"io"
 	"mime"
 	"net/http"
+	"os"
 	"strings"
 	"sync/atomic"
 
@@ -135,6 +136,8 @@ func (g *Gateway) readProblem(err error) *problem {
 		return &problem{status: http.StatusRequestEntityTooLarge, Code: "body_too_large", Message: fmt.Sprintf("more than %d bytes when decompressed; send smaller batches", limits.DecompressedBytes), Limits: &limits}
 	case errors.Is(err, eventjson.ErrTooMany):
 		return &problem{status: http.StatusRequestEntityTooLarge, Code: "too_many_items", Message: fmt.Sprintf("more than %d events; send smaller batches", limits.Items), Limits: &limits}
+	case errors.Is(err, os.ErrDeadlineExceeded):
+		return &problem{status: http.StatusRequestTimeout, Code: "body_too_slow", Message: "the body did not come in time; send it again, in smaller batches"}
 	case errors.Is(err, errNoMemory):
 		return &problem{status: http.StatusServiceUnavailable, retryAfter: 1, Code: "busy", Message: "too many bodies at once; send again"}
 	}

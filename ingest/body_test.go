@@ -4,6 +4,8 @@ import (
 	"bytes"
 	"encoding/json"
 	"net/http"
+	"net/http/httptest"
+	"os"
 	"strings"
 	"testing"
 
@@ -60,4 +62,21 @@ func TestUnreadableEnvelopes(t *testing.T) {
 			require.Empty(t, b.log.messages)
 		})
 	}
+}
+
+// slowBody is what a server's read deadline leaves of a body.
+type slowBody struct{}
+
+func (slowBody) Read([]byte) (int, error) { return 0, os.ErrDeadlineExceeded }
+
+func TestABodyThatIsTooSlowMayComeAgain(t *testing.T) {
+	t.Parallel()
+	b := setup(t, ingest.Config{})
+	r := httptest.NewRequest(http.MethodPost, "/v1/events", slowBody{})
+	r.Header.Set("Authorization", "Bearer mr_x")
+	r.Header.Set("Content-Type", "application/json")
+	w := httptest.NewRecorder()
+	b.gateway.Handler().ServeHTTP(w, r)
+	require.Equal(t, http.StatusRequestTimeout, w.Code)
+	require.Contains(t, w.Body.String(), "body_too_slow")
 }

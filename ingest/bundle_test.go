@@ -104,6 +104,8 @@ type bundle struct {
 	logged  *bytes.Buffer
 	ticks   []*event.ControlRecord
 	tickErr error
+	ticking func(context.Context) error // what becomes of a tick; nil: it is written
+	stop    chan struct{}               // what tells the gateway that the server stops
 	probe   error
 	now     time.Time
 	metrics *prometheus.Registry
@@ -114,7 +116,7 @@ func setup(t *testing.T, cfg ingest.Config) *bundle {
 	folder, err := objstore.NewFolder(t.TempDir())
 	require.NoError(t, err)
 	b := &bundle{
-		log: &memoryLog{}, store: &brokenStore{Folder: folder}, logged: &bytes.Buffer{},
+		stop: make(chan struct{}), log: &memoryLog{}, store: &brokenStore{Folder: folder}, logged: &bytes.Buffer{},
 		now: time.Date(2026, 11, 1, 12, 0, 0, 0, time.UTC), metrics: prometheus.NewRegistry(),
 	}
 	b.gateway, err = ingest.New(cfg, ingest.Deps{
@@ -124,13 +126,16 @@ func setup(t *testing.T, cfg ingest.Config) *bundle {
 			if ctx.Err() != nil {
 				return ctx.Err()
 			}
+			if b.ticking != nil {
+				return b.ticking(ctx)
+			}
 			if b.tickErr == nil {
 				b.ticks = append(b.ticks, r)
 			}
 			return b.tickErr
 		},
-		Probe:   func(ctx context.Context) error { return cmp.Or(b.probe, ctx.Err()) },
-		Schemas: b.store, Guard: open{}, Clock: func() time.Time { return b.now },
+		Probe:    func(ctx context.Context) error { return cmp.Or(b.probe, ctx.Err()) },
+		Stopping: b.stop, Schemas: b.store, Guard: open{}, Clock: func() time.Time { return b.now },
 		Logger: slog.New(slog.NewTextHandler(b.logged, nil)), Registerer: b.metrics,
 	})
 	require.NoError(t, err)

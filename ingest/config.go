@@ -22,6 +22,7 @@ type Config struct {
 	Limits       Limits        // what one request may hold
 	WriteTimeout time.Duration // how long a batch may take to become durable before its items are answered "retry". Default 10 s
 	TickEvery    time.Duration // how often Run writes ticks. Default 5 s; negative: never, whoever has the clock calls Tick
+	TickHold     time.Duration // how long no ticks are written after the log was away, for emitters to send again. Default 15 s; negative: not at all
 	UnitKey      []byte        // if set, unit ids are stored as their pseudonyms under this key; at least 16 bytes
 	KeepSecrets  bool          // don't redact credentials in text
 	RatePerToken float64       // events per second that one token may send, in the long run; 0: no bound
@@ -43,6 +44,7 @@ func (c Config) withDefaults() Config {
 	setDefault(&c.Name, "gateway")
 	setDefault(&c.WriteTimeout, 10*time.Second)
 	setDefault(&c.TickEvery, 5*time.Second)
+	setDefault(&c.TickHold, 15*time.Second)
 	setDefault(&c.MemoryBytes, 512<<20)
 	setDefault(&c.Limits.BodyBytes, 16<<20)
 	setDefault(&c.Limits.DecompressedBytes, 64<<20)
@@ -107,6 +109,7 @@ type Deps struct {
 	Schemas    SchemaStore
 	Guard      Guard
 	Clock      func() time.Time // stamps events, records and ticks; nil: the system's. Simulations have their own
+	Stopping   <-chan struct{}  // closed when the server lets nobody in any more: no ticks from then on. nil: only Run's context tells
 	Logger     *slog.Logger
 	Registerer prometheus.Registerer
 }

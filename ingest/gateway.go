@@ -121,7 +121,7 @@ func (g *Gateway) take(ctx context.Context, found items) *Answer {
 // write makes the batch's messages durable. An item whose message isn't is answered "retry", whatever was its answer.
 func (g *Gateway) write(ctx context.Context, b *batch) {
 	failed := make([]error, len(b.messages))
-	if _, err := g.health.ready(ctx); err != nil {
+	if err := g.health.ready(ctx); err != nil {
 		for i := range failed {
 			failed[i] = err
 		}

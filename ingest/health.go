@@ -33,15 +33,16 @@ type health struct {
 	state    logState
 	since    time.Time // of the state
 	probed   time.Time
-	why      error // it is away
-	draining bool
+	back     time.Time // when it last came back
+	why      error     // it is away
+	closing  bool      // nobody new is let in
+	draining bool      // nothing more is taken
 }
 
 var errDraining = errors.New("the gateway is shutting down")
 
-// ready says whether events can be taken now, looking for the log where that isn't known. fresh is true if the log was
-// away until this very moment.
-func (h *health) ready(ctx context.Context) (fresh bool, err error) {
+// ready says whether events can be taken now, looking for the log where that isn't known.
+func (h *health) ready(ctx context.Context) error {
 	h.mu.Lock()
 	draining, state, due := h.draining, h.state, time.Since(h.probed) >= probePause
 	why := h.why
@@ -51,20 +52,31 @@ func (h *health) ready(ctx context.Context) (fresh bool, err error) {
 	h.mu.Unlock()
 	switch {
 	case draining:
-		return false, errDraining
+		return errDraining
 	case state == logThere:
-		return false, nil
+		return nil
 	case !due && state == logAway:
-		return false, why
+		return why
 	case h.probe == nil || !due:
-		return false, nil // only writing tells
+		return nil // only writing tells
 	}
-	// What is found holds for everybody, so it must not depend on whether this caller still waits for it.
+	return h.look(ctx)
+}
+
+// look asks the log itself. What it finds holds for everybody, so it must not depend on whether this caller still waits.
+func (h *health) look(ctx context.Context) error {
 	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), probeTimeout)
 	defer cancel()
-	err = h.probe(ctx)
+	err := h.probe(ctx)
 	h.saw(err)
-	return err == nil && state == logAway, err
+	return err
+}
+
+// backFor says whether the log has been there for d since it was last away.
+func (h *health) backFor(d time.Duration) bool {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	return h.back.IsZero() || time.Since(h.back) >= d
 }
 
 // saw takes the result of a write or probe.
@@ -88,8 +100,23 @@ func (h *health) saw(err error) {
 	}
 	h.gauge.Set(1)
 	if before == logAway {
+		h.back = h.since
 		h.logger.Info("the log is back", "away", h.since.Sub(since).Round(time.Millisecond).String())
 	}
+}
+
+// close: the door closes. Who is inside already is still served.
+func (h *health) close() {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	h.closing = true
+	h.gauge.Set(0)
+}
+
+func (h *health) closed() bool {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	return h.closing
 }
 
 func (h *health) drain() {
@@ -106,8 +133,10 @@ func healthz(w http.ResponseWriter, _ *http.Request) {
 
 // Ready says whether the gateway may be sent events, and if not, why.
 func (g *Gateway) Ready(ctx context.Context) error {
-	_, err := g.health.ready(ctx)
-	return err
+	if g.health.closed() {
+		return errDraining
+	}
+	return g.health.ready(ctx)
 }
 
 func (g *Gateway) readyz(w http.ResponseWriter, r *http.Request) {

@@ -105,19 +105,32 @@ func (a *Assigner) evaluate(w http.ResponseWriter, r *http.Request) (*evaluation
 	if unit == "" {
 		return nil, &evaluationFailure{status: http.StatusBadRequest, Code: "TARGETING_KEY_MISSING", Details: "context.targetingKey must be the unit: a pseudonymous user or organisation id"}
 	}
-	session, isText := request.Context["sessionId"].(string)
-	if given := request.Context["sessionId"]; given != nil && !isText {
-		return nil, &evaluationFailure{status: http.StatusBadRequest, Code: "INVALID_CONTEXT", Details: "context.sessionId must be a string"}
+	session, failure := attribute(request.Context, "sessionId")
+	if failure != nil {
+		return nil, failure
 	}
-	if len(session) > maxContextBytes/16 {
-		return nil, &evaluationFailure{status: http.StatusBadRequest, Code: "INVALID_CONTEXT", Details: "context.sessionId is too long"}
+	current, failure := attribute(request.Context, "currentCheckpoint")
+	if failure != nil {
+		return nil, failure
 	}
-	assignment, err := a.Evaluate(unit, session)
+	assignment, err := a.Evaluate(unit, session, current)
 	if err != nil {
 		return nil, &evaluationFailure{status: http.StatusServiceUnavailable, Code: "GENERAL", Details: err.Error()}
 	}
 	a.served.WithLabelValues(assignment.Variant).Inc()
 	return assignment.evaluation(), nil
+}
+
+// attribute is a text of the context that may be missing.
+func attribute(context map[string]any, name string) (string, *evaluationFailure) {
+	text, isText := context[name].(string)
+	switch {
+	case context[name] != nil && !isText:
+		return "", &evaluationFailure{status: http.StatusBadRequest, Code: "INVALID_CONTEXT", Details: "context." + name + " must be a string"}
+	case len(text) > maxContextBytes/16:
+		return "", &evaluationFailure{status: http.StatusBadRequest, Code: "INVALID_CONTEXT", Details: "context." + name + " is too long"}
+	}
+	return text, nil
 }
 
 func (a Assignment) evaluation() *evaluation {

@@ -9,14 +9,13 @@ import (
 )
 
 // Tick writes one tick into every partition, with the clock's time, if the gateway accepts events. It writes none while
-// the log is away or the gateway drains, and none at the moment the log comes back: time must not pass for turns whose
-// events nobody could send, and emitters need a moment to send again what was answered "retry".
+// the log is away or the gateway shuts down, and none for a while after the log came back: time must not pass for turns
+// whose events nobody could send, and emitters need a moment to send again what was answered "retry".
 func (g *Gateway) Tick(ctx context.Context) error {
-	back, err := g.health.ready(ctx)
-	if err != nil {
+	if err := g.Ready(ctx); err != nil {
 		return fmt.Errorf("no tick: the gateway accepts nothing: %w", err)
 	}
-	if back {
+	if !g.health.backFor(g.cfg.TickHold) {
 		return nil
 	}
 	at := g.clock()
@@ -26,21 +25,32 @@ func (g *Gateway) Tick(ctx context.Context) error {
 	}
 	writing, cancel := context.WithTimeout(ctx, g.cfg.WriteTimeout)
 	defer cancel()
-	err = g.deps.Control(writing, record, at)
-	if err == nil || ctx.Err() == nil { // that we were told to stop says nothing about the log
-		g.health.saw(err)
-	}
-	if err != nil {
+	if err := g.deps.Control(writing, record, at); err != nil {
+		// One partition may be why, which says nothing about the log; nor does it that we were told to stop.
+		if ctx.Err() == nil && g.health.probe != nil {
+			g.health.look(ctx) //nolint:errcheck // what it finds is in the health
+		}
 		return fmt.Errorf("tick at %s: %w", at.UTC().Format(time.RFC3339), err)
 	}
+	g.health.saw(nil)
 	g.metrics.ticks.Inc()
 	return nil
 }
 
-// Run writes ticks until ctx ends, looks for the log while it is away, and then lets no more events in: the server that
-// serves Handler may shut down after it.
+// Run writes ticks until the server lets nobody in any more, looks for the log while it is away, and once ctx ends takes
+// no more events: the server that serves Handler may shut down before it.
 func (g *Gateway) Run(ctx context.Context) error {
 	defer g.health.drain()
+	working, stop := context.WithCancel(ctx)
+	defer stop()
+	go func() {
+		select {
+		case <-g.deps.Stopping:
+			g.health.close()
+			stop() // a tick on its way too
+		case <-working.Done():
+		}
+	}()
 	look := time.NewTicker(probePause)
 	defer look.Stop()
 	var ticks <-chan time.Time
@@ -51,12 +61,13 @@ func (g *Gateway) Run(ctx context.Context) error {
 	}
 	for {
 		select {
-		case <-ctx.Done():
+		case <-working.Done():
+			<-ctx.Done()
 			return nil
 		case <-look.C:
-			g.health.ready(ctx) //nolint:errcheck // what it finds is in the health
+			g.health.ready(working) //nolint:errcheck // what it finds is in the health
 		case <-ticks:
-			if err := g.Tick(ctx); err != nil {
+			if err := g.Tick(working); err != nil {
 				g.deps.Logger.Debug("no tick", "error", err)
 			}
 		}

@@ -60,7 +60,13 @@ create table metric_sum (
   num bigint not null, den bigint not null,
   primary key (experiment, metric, arm, bucket)
 );
+-- Units with a turn that started in the experiment's window, and those of them with a turn that settled.
 create table exposed_unit (
+  experiment text not null, unit_hash text not null, arm text not null,
+  primary key (experiment, unit_hash, arm)
+);
+-- Units of which a turn has settled and counts: fewer than exposed ones in one arm means that telemetry was lost there.
+create table settled_unit (
   experiment text not null, unit_hash text not null, arm text not null,
   primary key (experiment, unit_hash, arm)
 );
@@ -79,4 +85,4 @@ create table token (
   created_at timestamptz not null default now(), revoked_at timestamptz
 );
 -- +goose Down
-drop table token, leader, cut_mark, exposed_unit, metric_sum, account_turns, account_records, shard, worker, partition;
+drop table token, leader, cut_mark, settled_unit, exposed_unit, metric_sum, account_turns, account_records, shard, worker, partition;

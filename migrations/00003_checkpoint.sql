@@ -170,13 +170,14 @@ create table config (
 );
 
 -- What ingest assigns from: the live version, the experiment that runs, if any (before starts_at and from ends_at on
--- everybody gets the live version), and the versions that were rolled back, which no session keeps. No row: nothing is
--- live yet.
+-- everybody gets the live version), and the versions that no session keeps: of every candidate that has ended without
+-- being live, since nothing serves them any more. A superseded one is kept, as the version before the first promotion
+-- is: its sessions run out on it. No row: nothing is live yet.
 create view assignment_ruleset as
   select l.version as live, l.release, e.id as experiment, e.salt, e.coverage / 10000::double precision as coverage,
     e.control, e.candidate, e.starts_at, e.ends_at,
     array(select v.version from policy_version v join candidate_state w on w.candidate = v.candidate
-      where w.state = 'rolled_back' order by v.ordinal) as withdrawn
+      where w.state in ('rejected', 'held', 'rolled_back', 'invalid', 'timed_out') order by v.ordinal) as withdrawn
   from live l left join (experiment e join candidate_state s on s.candidate = e.candidate_id and s.state = 'testing') on true;
 -- +goose Down
 drop view assignment_ruleset;

@@ -15,53 +15,69 @@ const (
 	longestForm = 4096 // bytes
 )
 
-// logins are the browsers that have shown a token. The cookie is a random name, never the token itself.
-type logins struct {
-	mu    sync.Mutex
-	until map[string]time.Time
+// login is a browser that has shown a token.
+type login struct {
+	digest string // of the token
+	until  time.Time
 }
 
-func (l *logins) add(now time.Time) string {
+// logins are known by their cookies: random names, never the token itself.
+type logins struct {
+	mu sync.Mutex
+	of map[string]login
+}
+
+func (l *logins) add(digest string, now time.Time) string {
 	l.mu.Lock()
 	defer l.mu.Unlock()
-	for name, until := range l.until {
-		if now.After(until) || len(l.until) >= mostLogins {
-			delete(l.until, name)
+	for name, one := range l.of {
+		if now.After(one.until) || len(l.of) >= mostLogins {
+			delete(l.of, name)
 		}
 	}
 	name := rand.Text()
-	l.until[name] = now.Add(loginLasts)
+	l.of[name] = login{digest, now.Add(loginLasts)}
 	return name
 }
 
-func (l *logins) has(name string, now time.Time) bool {
+// find is the digest of the token that the browser has shown.
+func (l *logins) find(name string, now time.Time) (digest string, ok bool) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
-	until, ok := l.until[name]
-	return ok && now.Before(until)
+	one, ok := l.of[name]
+	return one.digest, ok && now.Before(one.until)
 }
 
-// may says whether the request comes with a valid token, or from a browser that has shown one.
+// may says whether the request comes with a valid token, or from a browser that has shown one which is valid still.
 func (p *Page) may(r *http.Request) bool {
-	if p.cfg.Check == nil {
+	if p.cfg.Admit == nil {
 		return true
 	}
 	if token, ok := strings.CutPrefix(r.Header.Get("Authorization"), "Bearer "); ok {
-		return p.cfg.Check(r.Context(), token)
+		_, ok = p.cfg.Admit(r.Context(), token)
+		return ok
 	}
 	c, err := r.Cookie(cookieName)
-	return err == nil && p.logins.has(c.Value, time.Now())
+	if err != nil {
+		return false
+	}
+	digest, ok := p.logins.find(c.Value, time.Now())
+	return ok && p.cfg.Holds(r.Context(), digest)
 }
 
 func (p *Page) login(w http.ResponseWriter, r *http.Request) {
 	r.Body = http.MaxBytesReader(w, r.Body, longestForm)
 	token := strings.TrimSpace(r.PostFormValue("token"))
-	if p.cfg.Check != nil && !p.cfg.Check(r.Context(), token) {
-		render(w, http.StatusUnauthorized, "login.html", "This token is not known, or may not read.")
-		return
+	digest := ""
+	if p.cfg.Admit != nil {
+		var ok bool
+		if digest, ok = p.cfg.Admit(r.Context(), token); !ok {
+			render(w, http.StatusUnauthorized, "login.html", "This token is not known, or may not read.")
+			return
+		}
 	}
 	http.SetCookie(w, &http.Cookie{ //nolint:gosec // Secure wherever there is TLS; on the loopback there is none
-		Name: cookieName, Value: p.logins.add(time.Now()), Path: "/", MaxAge: int(loginLasts.Seconds()),
+		Name: cookieName, Value: p.logins.add(digest, time.Now()), Path: "/", MaxAge: int(loginLasts.Seconds()),
 		HttpOnly: true, SameSite: http.SameSiteStrictMode, Secure: r.TLS != nil,
 	})
 	http.Redirect(w, r, "/", http.StatusSeeOther)

@@ -20,8 +20,11 @@ var pages = template.Must(template.New("").Funcs(words).ParseFS(assets, "assets/
 type Config struct {
 	// Status gathers the facts. It is called for every view, so it must be quick; the caller may cache.
 	Status func(context.Context) (Status, error)
-	// Check says whether a token may read. Without it everybody who reaches the page may.
-	Check func(ctx context.Context, token string) bool
+	// Admit says whether a token may read, and by which digest Holds knows it again. Without it everybody who reaches the
+	// page may.
+	Admit func(ctx context.Context, token string) (digest string, ok bool)
+	// Holds says whether the token of the digest still may read: it is asked for every view. It comes with Admit.
+	Holds func(ctx context.Context, digest string) bool
 	// Timeout bounds one view; 5 s by default.
 	Timeout time.Duration
 }
@@ -37,10 +40,13 @@ func New(cfg Config) (*Page, error) {
 	if cfg.Status == nil {
 		return nil, errors.New("web: Status is missing; give the function that gathers the facts")
 	}
+	if (cfg.Admit == nil) != (cfg.Holds == nil) {
+		return nil, errors.New("web: Admit and Holds come together; give both, or neither for a page that everybody may read")
+	}
 	if cfg.Timeout == 0 {
 		cfg.Timeout = 5 * time.Second
 	}
-	return &Page{cfg: cfg, logins: logins{until: map[string]time.Time{}}}, nil
+	return &Page{cfg: cfg, logins: logins{of: map[string]login{}}}, nil
 }
 
 // Handler serves GET / (the page), GET /v1/status (the same as JSON), POST /login and the page's two assets.

@@ -59,9 +59,24 @@ func get(t *testing.T, p *Page, path string, headers ...string) *httptest.Respon
 	return w
 }
 
-func setup(t *testing.T, s Status, err error, check func(context.Context, string) bool) *Page {
+// tokens are those that may read; nil: everybody may.
+type tokens map[string]bool
+
+func (ok tokens) admit(_ context.Context, token string) (string, bool) {
+	return "digest of " + token, ok[token]
+}
+
+func (ok tokens) holds(_ context.Context, digest string) bool {
+	return ok[strings.TrimPrefix(digest, "digest of ")]
+}
+
+func setup(t *testing.T, s Status, err error, ok tokens) *Page {
 	t.Helper()
-	p, newErr := New(Config{Status: func(context.Context) (Status, error) { return s, err }, Check: check})
+	cfg := Config{Status: func(context.Context) (Status, error) { return s, err }}
+	if ok != nil {
+		cfg.Admit, cfg.Holds = ok.admit, ok.holds
+	}
+	p, newErr := New(cfg)
 	require.NoError(t, newErr)
 	return p
 }
@@ -144,7 +159,8 @@ func TestStrictHeaders(t *testing.T) {
 
 func TestLogin(t *testing.T) {
 	t.Parallel()
-	p := setup(t, example(), nil, func(_ context.Context, token string) bool { return token == "mr_right" })
+	valid := tokens{"mr_right": true}
+	p := setup(t, example(), nil, valid)
 	post := func(token string) *httptest.ResponseRecorder {
 		r := httptest.NewRequest(http.MethodPost, "/login", strings.NewReader(url.Values{"token": {token}}.Encode()))
 		r.Header.Set("Content-Type", "application/x-www-form-urlencoded")
@@ -168,19 +184,26 @@ func TestLogin(t *testing.T) {
 	require.NotContains(t, cookie.Value, "mr_right")
 	require.Equal(t, http.StatusOK, get(t, p, "/", "Cookie", cookie.Name+"="+cookie.Value).Code)
 	require.Equal(t, http.StatusUnauthorized, get(t, p, "/", "Cookie", cookie.Name+"=made-up").Code)
+
+	delete(valid, "mr_right")
+	require.Equal(t, http.StatusUnauthorized, get(t, p, "/", "Cookie", cookie.Name+"="+cookie.Value).Code, "a login doesn't outlive its token")
+	require.Equal(t, http.StatusUnauthorized, get(t, p, "/v1/status", "Cookie", cookie.Name+"="+cookie.Value).Code)
 }
 
 func TestLoginsAreBounded(t *testing.T) {
 	t.Parallel()
-	l := logins{until: map[string]time.Time{}}
+	l := logins{of: map[string]login{}}
 	now := time.Now()
 	for range mostLogins + 50 {
-		l.add(now)
+		l.add("d", now)
 	}
-	require.LessOrEqual(t, len(l.until), mostLogins)
-	last := l.add(now)
-	require.True(t, l.has(last, now))
-	require.False(t, l.has(last, now.Add(loginLasts)))
+	require.LessOrEqual(t, len(l.of), mostLogins)
+	last := l.add("digest", now)
+	digest, ok := l.find(last, now)
+	require.True(t, ok)
+	require.Equal(t, "digest", digest)
+	_, ok = l.find(last, now.Add(loginLasts))
+	require.False(t, ok)
 }
 
 func TestWords(t *testing.T) {

@@ -138,6 +138,8 @@ func TestRefusals(t *testing.T) {
 	}{
 		{Malformed, "version", false, func(s *Submission) { s.Version = "a/../b" }},
 		{Malformed, "run", false, func(s *Submission) { s.Run = "" }},
+		{Malformed, "weights_uri", false, func(s *Submission) { s.WeightsURI = "s3://key:secret@bucket/weights" }},
+		{Malformed, "weights_uri", false, func(s *Submission) { s.WeightsURI = "s3://bucket/weights?endpoint=http://169.254.169.254" }},
 		{Malformed, "format", false, func(s *Submission) { s.Format = "zip" }},
 		{Malformed, "files", false, func(s *Submission) { s.Files = nil }},
 		{Malformed, "files[0].path", false, func(s *Submission) { s.Files[0].Path = "../x" }},

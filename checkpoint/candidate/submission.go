@@ -16,7 +16,7 @@ type Submission struct {
 	Cut        string `json:"cut"`         // cut-N
 	Version    string `json:"version"`     // the new policy version, as the engine will report it
 	Base       string `json:"base"`        // the version it was trained from: the live one at the cut
-	WeightsURI string `json:"weights_uri"` // the folder of the files; without a scheme: a key in Millrace's own object store
+	WeightsURI string `json:"weights_uri"` // the folder of the files, and nothing else in it; without a scheme: a key in Millrace's own object store
 	Files      []File `json:"files"`
 	RootDigest string `json:"root_digest"` // RootDigest of the files
 	Format     Format `json:"format"`
@@ -173,6 +173,9 @@ func wellFormed(s *Submission) *Refusal {
 	}
 	if r := CheckVersion(s.Version); r != nil {
 		return r
+	}
+	if _, err := plainURI(s.WeightsURI); err != nil {
+		return refuse(Malformed, "weights_uri", "weights_uri %v", err)
 	}
 	switch s.Format {
 	case Safetensors, LoRA, Delta:

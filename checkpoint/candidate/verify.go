@@ -46,15 +46,31 @@ func verifyFile(ctx context.Context, w Weights, uri string, f File) error {
 	}
 	defer body.Close()
 	h := sha256.New()
-	n, err := io.Copy(h, body)
+	n, err := io.Copy(h, io.LimitReader(whileWanted{ctx, body}, f.Bytes+1))
 	if err != nil {
 		return fmt.Errorf("read %s at %s: %w", f.Path, uri, err)
 	}
-	if n != f.Bytes {
+	if n > f.Bytes {
+		return refuse(DigestMismatch, f.Path, "%s is longer at %s than the %d bytes declared", f.Path, uri, f.Bytes)
+	}
+	if n < f.Bytes {
 		return refuse(DigestMismatch, f.Path, "%s has %d bytes at %s, declared were %d", f.Path, n, uri, f.Bytes)
 	}
 	if got := hex.EncodeToString(h.Sum(nil)); got != f.SHA256 {
 		return refuse(DigestMismatch, f.Path, "SHA-256 of %s is %s at %s, declared was %s", f.Path, got, uri, f.SHA256)
 	}
 	return nil
+}
+
+// whileWanted ends with its context: a read of a local file knows none.
+type whileWanted struct {
+	ctx  context.Context
+	body io.Reader
+}
+
+func (r whileWanted) Read(p []byte) (int, error) {
+	if err := r.ctx.Err(); err != nil {
+		return 0, err
+	}
+	return r.body.Read(p)
 }

@@ -32,7 +32,7 @@ func CommittedThrough(ctx context.Context, db Database, topic string, partitions
 	return least.UTC(), nil
 }
 
-// Evidence reads the sums of an experiment, the exposed units and the log time through which they are complete, all
+// Evidence reads the sums of an experiment, its units, exposed and with a settled turn, and the log time through which they are complete, all
 // in one snapshot.
 func Evidence(ctx context.Context, db Snapshots, e *Experiment, topic string, partitions int, now time.Time) (gate.Evidence, error) {
 	out := gate.Evidence{
@@ -51,15 +51,28 @@ func Evidence(ctx context.Context, db Snapshots, e *Experiment, topic string, pa
 	if err := sums(ctx, tx, e.ID, out.Metrics); err != nil {
 		return out, err
 	}
+	if out.ExposedUnits, out.MultiExposed, err = units(ctx, tx, "exposed_unit", e.ID); err != nil {
+		return out, err
+	}
+	settled, _, err := units(ctx, tx, "settled_unit", e.ID)
+	if err != nil {
+		return out, err
+	}
+	out.UnitsWithTelemetry = &settled
+	return out, nil
+}
+
+// units counts the distinct units of each arm in a table of them, and those that are in both.
+func units(ctx context.Context, tx pgx.Tx, table, id string) (arms gate.Arms, both int64, err error) {
 	err = tx.QueryRow(ctx, `
 		select count(*) filter (where control), count(*) filter (where candidate), count(*) filter (where control and candidate)
 		from (select bool_or(arm = 'control') as control, bool_or(arm = 'candidate') as candidate
-			from exposed_unit where experiment = $1 group by unit_hash) unit`, e.ID).
-		Scan(&out.ExposedUnits.Control, &out.ExposedUnits.Candidate, &out.MultiExposed)
+			from `+table+` where experiment = $1 group by unit_hash) unit`, id).
+		Scan(&arms.Control, &arms.Candidate, &both)
 	if err != nil {
-		return out, fmt.Errorf("count the exposed units of %s: %w", e.ID, err)
+		return arms, both, fmt.Errorf("count the units of %s in %s: %w", id, table, err)
 	}
-	return out, nil
+	return arms, both, nil
 }
 
 func sums(ctx context.Context, tx pgx.Tx, id string, into map[string]gate.ArmSums) error {

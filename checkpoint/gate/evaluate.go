@@ -51,6 +51,9 @@ func failed(c Check) bool { return c.Status == Failed }
 
 func open(c Check) bool { return c.Status != Passed }
 
+// uneven is a split of settled units that may still even out.
+func uneven(c Check) bool { return c.Name == splitTelemetry && c.Status == Pending }
+
 func mayShip(v Verdict, win, guardrail TestName) bool {
 	wins := v.Mode == gatepolicy.DoNoHarm
 	for _, f := range v.Metrics {
@@ -59,7 +62,7 @@ func mayShip(v Verdict, win, guardrail TestName) bool {
 		}
 		wins = wins || f.Met(win)
 	}
-	return wins && !slices.ContainsFunc(v.Conditions, open) && len(unknownShares(v)) == 0
+	return wins && !slices.ContainsFunc(v.Conditions, open) && !slices.ContainsFunc(v.Checks, uneven) && len(unknownShares(v)) == 0
 }
 
 // unknownShares are the shares of settled turns that couldn't be compared. Not known isn't alike.

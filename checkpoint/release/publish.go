@@ -1,6 +1,7 @@
 package release
 
 import (
+	"bytes"
 	"context"
 	"encoding/json"
 	"errors"
@@ -45,7 +46,7 @@ type Store interface {
 	Replace(ctx context.Context, key string, body []byte) error
 }
 
-// Publisher tells the world of every release, in order, at least once each.
+// Publisher tells the world of every release: the pointer of the newest, the announcements in order, at least once each.
 type Publisher struct {
 	DB       Database
 	Store    Store
@@ -53,44 +54,39 @@ type Publisher struct {
 	Announce func(ctx context.Context, version string, body []byte) error // a record on the checkpoint topic, keyed by version
 }
 
-// Publish publishes the releases that are not recorded as published.
+// Publish lets live.json say what Postgres says, and announces the releases that are not recorded as published. The
+// pointer comes first: neither a topic that is away nor an earlier release keeps it from the newest one. It is looked
+// at every time, so that what a frozen process wrote when it woke up is put right by the next call.
 func (p *Publisher) Publish(ctx context.Context, now time.Time) error {
 	history, err := History(ctx, p.DB)
-	if err != nil {
+	if err != nil || len(history) == 0 {
 		return err
 	}
-	for i := range history {
-		if history[i].Published {
+	newest := history[len(history)-1]
+	if err := p.point(ctx, newest); err != nil {
+		return fmt.Errorf("publish release %d (%s): %w", newest.Seq, newest.Version, err)
+	}
+	for _, r := range history {
+		if r.Published {
 			continue
 		}
-		if err := p.publish(ctx, history[i], now); err != nil {
-			return fmt.Errorf("publish release %d (%s): %w", history[i].Seq, history[i].Version, err)
+		if err := p.announce(ctx, r, now); err != nil {
+			return fmt.Errorf("announce release %d (%s): %w", r.Seq, r.Version, err)
 		}
 	}
 	return nil
 }
 
-func (p *Publisher) publish(ctx context.Context, r Release, now time.Time) error {
-	m, err := p.manifest(ctx, r.Version)
+// announce writes the version's manifest and the record of the release.
+func (p *Publisher) announce(ctx context.Context, r Release, now time.Time) error {
+	body, err := pointer(r)
 	if err != nil {
 		return err
 	}
-	body, err := json.MarshalIndent(m, "", "  ")
-	if err != nil {
+	if err := p.putManifest(ctx, r.Version); err != nil {
 		return err
 	}
-	if err := p.Store.PutIfAbsent(ctx, ManifestKey(r.Version), body); err != nil {
-		return err
-	}
-	r.Published = true
-	pointer, err := json.Marshal(Pointer{Release: r, Manifest: ManifestKey(r.Version)})
-	if err != nil {
-		return err
-	}
-	if err := p.point(ctx, r.Seq, pointer); err != nil {
-		return err
-	}
-	if err := p.Announce(ctx, r.Version, pointer); err != nil {
+	if err := p.Announce(ctx, r.Version, body); err != nil {
 		return err
 	}
 	return p.Write(ctx, func(tx pgx.Tx) error {
@@ -99,23 +95,45 @@ func (p *Publisher) publish(ctx context.Context, r Release, now time.Time) error
 	})
 }
 
-// point replaces live.json unless it is already at this release or a later one: a frozen process that wakes up must
-// not turn it back.
-func (p *Publisher) point(ctx context.Context, seq int64, body []byte) error {
+func pointer(r Release) ([]byte, error) {
+	r.Published = true
+	return json.Marshal(Pointer{Release: r, Manifest: ManifestKey(r.Version)})
+}
+
+// point replaces live.json unless it says this release or a later one. Between the look and the replacement this
+// process may freeze and lose its term: whoever leads then puts it right.
+func (p *Publisher) point(ctx context.Context, r Release) error {
+	body, err := pointer(r)
+	if err != nil {
+		return err
+	}
 	old, err := p.Store.Get(ctx, LiveKey)
 	if err != nil && !errors.Is(err, objstore.ErrNotFound) {
 		return err
 	}
-	if err == nil {
-		var there Pointer
-		if err := json.Unmarshal(old, &there); err != nil {
-			return fmt.Errorf("%s in the object store is not a pointer: %w", LiveKey, err)
-		}
-		if there.Seq >= seq {
-			return nil
-		}
+	var there Pointer
+	if bytes.Equal(old, body) || json.Unmarshal(old, &there) == nil && there.Seq > r.Seq {
+		return nil
+	}
+	if err := p.putManifest(ctx, r.Version); err != nil {
+		return err
+	}
+	if err := p.Write(ctx, func(pgx.Tx) error { return nil }); err != nil { // still leading?
+		return err
 	}
 	return p.Store.Replace(ctx, LiveKey, body)
+}
+
+func (p *Publisher) putManifest(ctx context.Context, version string) error {
+	m, err := p.manifest(ctx, version)
+	if err != nil {
+		return err
+	}
+	body, err := json.MarshalIndent(m, "", "  ")
+	if err != nil {
+		return err
+	}
+	return p.Store.PutIfAbsent(ctx, ManifestKey(version), body)
 }
 
 // manifest is a function of what the candidate's records say, so that every publication of a version is the same.

@@ -11,6 +11,7 @@ import (
 	"github.com/jackc/pgx/v5/pgxpool"
 	"github.com/stretchr/testify/require"
 
+	"millrace/checkpoint/candidate"
 	"millrace/internal/objstore"
 	"millrace/internal/postgres"
 	"millrace/internal/postgres/postgrestest"
@@ -73,8 +74,61 @@ func TestPublicationIsRepeatedUntilItIsRecorded(t *testing.T) {
 	later, err := json.Marshal(Pointer{Release: Release{Seq: 9, Version: "later"}})
 	require.NoError(t, err)
 	require.NoError(t, store.Replace(ctx, LiveKey, later))
-	require.NoError(t, p.publish(ctx, *live, noon))
+	require.NoError(t, p.Publish(ctx, noon))
 	got, err := store.Get(ctx, LiveKey)
 	require.NoError(t, err)
 	require.Equal(t, later, got)
+}
+
+// TestThePointerIsWhatPostgresSays: it doesn't wait for announcements, and a pointer that a frozen process turned back
+// when it woke up is put right.
+func TestThePointerIsWhatPostgresSays(t *testing.T) {
+	t.Parallel()
+	pool, ctx := postgrestest.New(t), t.Context()
+	store, err := objstore.NewFolder(t.TempDir())
+	require.NoError(t, err)
+	fenced, away := error(nil), errors.New("no broker")
+	p := &Publisher{
+		DB: pool, Store: store,
+		Write: func(ctx context.Context, fn func(pgx.Tx) error) error {
+			if fenced != nil {
+				return fenced
+			}
+			return postgres.InTx(ctx, pool, fn)
+		},
+		Announce: func(context.Context, string, []byte) error { return away },
+	}
+	pointed := func() string {
+		body, err := store.Get(ctx, LiveKey)
+		require.NoError(t, err)
+		var at Pointer
+		require.NoError(t, json.Unmarshal(body, &at))
+		return at.Version
+	}
+	require.NoError(t, inTx(t, pool, func(tx pgx.Tx) error { return Init(ctx, tx, "base", "ann", noon) }))
+	require.ErrorIs(t, p.Publish(ctx, noon), away)
+	require.Equal(t, "base", pointed())
+	former, err := store.Get(ctx, LiveKey)
+	require.NoError(t, err)
+
+	require.NoError(t, inTx(t, pool, func(tx pgx.Tx) error {
+		if err := candidate.Register(ctx, tx, "next", "", noon); err != nil {
+			return err
+		}
+		return move(ctx, tx, Release{Action: ActionPromote, Version: "next", Former: "base", At: noon, Who: "ann", Why: "why"})
+	}))
+	require.ErrorIs(t, p.Publish(ctx, noon), away)
+	require.Equal(t, "next", pointed(), "the announcement of the first one still waits")
+
+	for _, wrong := range [][]byte{former, []byte("{"), nil} {
+		require.NoError(t, store.Replace(ctx, LiveKey, wrong))
+		fenced = postgres.ErrFenced
+		require.ErrorIs(t, p.Publish(ctx, noon), postgres.ErrFenced, "whoever doesn't lead leaves it alone")
+		left, err := store.Get(ctx, LiveKey)
+		require.NoError(t, err)
+		require.Equal(t, string(wrong), string(left))
+		fenced = nil
+		require.ErrorIs(t, p.Publish(ctx, noon), away)
+		require.Equal(t, "next", pointed())
+	}
 }

@@ -26,8 +26,9 @@ func readRuleset(ctx context.Context, p *parts, now time.Time) (ingest.Ruleset, 
 		coverage                             *float64
 		starts, ends                         *time.Time
 	)
-	err := p.pool.QueryRow(ctx, `select live, experiment, salt, coverage, control, candidate, starts_at, ends_at, withdrawn from assignment_ruleset`).
-		Scan(&r.Live, &experiment, &salt, &coverage, &control, &candidate, &starts, &ends, &r.Withdrawn)
+	err := p.pool.QueryRow(ctx, `select live, experiment, salt, coverage, control, candidate, starts_at, ends_at, withdrawn,
+			array(select distinct version from release) as former from assignment_ruleset`).
+		Scan(&r.Live, &experiment, &salt, &coverage, &control, &candidate, &starts, &ends, &r.Withdrawn, &r.Former)
 	if errors.Is(err, pgx.ErrNoRows) {
 		return r, nil
 	}

@@ -154,6 +154,9 @@ func (l Logging) logger(out *Output, who string) (*slog.Logger, error) {
 func (d Database) given() (string, string) { return d.Postgres, "postgres" }
 
 func (d Database) open(ctx context.Context, p *parts) (err error) {
+	if _, err := pgxpool.ParseConfig(d.Postgres); err != nil {
+		return usagef("--postgres: %v", err) // pgx leaves the password out
+	}
 	p.cfg.Topic, p.postgres = d.Topic, d.Postgres
 	if p.pool, err = postgres.Open(ctx, d.Postgres, p.cfg.ClientID); err != nil {
 		return err

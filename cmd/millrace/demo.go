@@ -92,7 +92,7 @@ func (c *UpCommand) runDemo(ctx context.Context, out *Output) error {
 	serving, stop := context.WithCancel(ctx)
 	defer stop()
 	served := make(chan error, 1)
-	go func() { served <- serveOn(serving, h.parts, h.listener, roles) }()
+	go func() { served <- h.door.work(serving, h.parts, roles) }()
 	began := time.Now()
 	err = d.play(ctx)
 	if err == nil {

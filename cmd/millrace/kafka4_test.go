@@ -38,12 +38,12 @@ import (
 )
 
 const (
-	partitions = 8
-	leaseTerm  = 5 * time.Second
-	lateness   = 2 * time.Second
-	maxTurn    = 40 * time.Second
-	trafficFor = 75 * time.Second
-	base       = "base-0"
+	kafkaPartitions = 8
+	kafkaLease      = 5 * time.Second
+	lateness        = 2 * time.Second
+	maxTurn         = 40 * time.Second
+	trafficFor      = 75 * time.Second
+	base            = "base-0"
 )
 
 // TestKafka4Roles runs the four roles as processes against a real Kafka 4, disturbs them under live traffic, and then
@@ -54,7 +54,7 @@ func TestKafka4Roles(t *testing.T) {
 	w.migrate()
 
 	gateway := []*process{w.start("ingest 1", "ingest"), w.start("ingest 2", "ingest")}
-	term := "--lease-term=" + leaseTerm.String()
+	term := "--lease-term=" + kafkaLease.String()
 	workers := []*process{w.start("distill 1", "distill", term), w.start("distill 2", "distill", term)}
 	shards := w.start("feed", "feed")
 	control := w.start("checkpoint", "checkpoint")
@@ -73,10 +73,10 @@ func TestKafka4Roles(t *testing.T) {
 	t.Log("kill -9 of a worker: the other takes its partitions over")
 	killed := time.Now()
 	workers[0].kill()
-	await(t, 30*time.Second, "the partitions have moved", func() bool { return w.held(workers[1]) == partitions })
-	t.Logf("taken over after %s (lease term %s)", time.Since(killed).Round(100*time.Millisecond), leaseTerm)
+	await(t, 30*time.Second, "the partitions have moved", func() bool { return w.held(workers[1]) == kafkaPartitions })
+	t.Logf("taken over after %s (lease term %s)", time.Since(killed).Round(100*time.Millisecond), kafkaLease)
 	workers[0] = w.start("distill 3", "distill", term)
-	await(t, 30*time.Second, "the new worker has its share", func() bool { return w.held(workers[0]) == partitions/2 && w.held(workers[1]) == partitions/2 })
+	await(t, 30*time.Second, "the new worker has its share", func() bool { return w.held(workers[0]) == kafkaPartitions/2 && w.held(workers[1]) == kafkaPartitions/2 })
 
 	t.Log("kill -9 of a gateway: the emitter goes on with the other")
 	gateway[0].kill()
@@ -102,7 +102,7 @@ func TestKafka4Roles(t *testing.T) {
 	for _, p := range slices.Concat(gateway, workers) {
 		p.awaitReady(30 * time.Second)
 	}
-	require.Equal(t, partitions, w.held(workers[0])+w.held(workers[1]), "nobody lost a partition by the outage")
+	require.Equal(t, kafkaPartitions, w.held(workers[0])+w.held(workers[1]), "nobody lost a partition by the outage")
 	traffic.awaitMore(500)
 
 	sent := traffic.finish()
@@ -131,7 +131,7 @@ func TestKafka4Roles(t *testing.T) {
 	require.Equal(t, "no dead letters", w.must("deadletters", "list"))
 	w.drains(shards, trainer)
 	workers[0].stop()
-	await(t, leaseTerm, "the partitions were given back at once", func() bool { return w.held(workers[1]) == partitions })
+	await(t, kafkaLease, "the partitions were given back at once", func() bool { return w.held(workers[1]) == kafkaPartitions })
 	workers[1].stop()
 	control.stop()
 }
@@ -160,7 +160,7 @@ func (w *world) migrate() {
 	require.NotEqual(w.t, document, short)
 	require.NoError(w.t, os.WriteFile(spec, short, 0o600))
 	args := []string{
-		"migrate", fmt.Sprint("--partitions=", partitions), "--spec", spec, "--lateness", lateness.String(), "--max-turn", maxTurn.String(),
+		"migrate", fmt.Sprint("--partitions=", kafkaPartitions), "--spec", spec, "--lateness", lateness.String(), "--max-turn", maxTurn.String(),
 		"--dedupe-window=30m", "--batch-interval=3s",
 	}
 	w.must(args...)
@@ -290,7 +290,7 @@ func (p *played) finish() sent {
 // sameAsUndisturbed: a worker that nobody disturbs makes the same of the same log, row for row and file for file.
 func (w *world) sameAsUndisturbed() {
 	pool := postgrestest.New(w.t)
-	require.NoError(w.t, distill.Register(w.t.Context(), pool, w.topic, partitions))
+	require.NoError(w.t, distill.Register(w.t.Context(), pool, w.topic, kafkaPartitions))
 	objects := filepath.Join(w.t.TempDir(), "objects")
 	for _, folder := range []string{"documents", "tool-schemas"} { // what the control plane and the gateways wrote
 		require.NoError(w.t, os.CopyFS(filepath.Join(objects, folder), os.DirFS(filepath.Join(w.objects, folder))))
@@ -389,7 +389,7 @@ func (w *world) readLog() logged {
 	keyring, err := eventlog.NewKeyring(map[string][]byte{"1": bytes.Repeat([]byte{0x5e}, 32)}, "1")
 	require.NoError(w.t, err)
 	found := logged{events: map[string]bool{}}
-	for p := range int32(partitions) {
+	for p := range int32(kafkaPartitions) {
 		var committed int64
 		require.NoError(w.t, w.pool.QueryRow(w.t.Context(), `select committed_offset from partition where topic = $1 and partition = $2`, w.topic, p).Scan(&committed))
 		for next := int64(0); next < committed; {
@@ -400,7 +400,7 @@ func (w *world) readLog() logged {
 				if r.Offset >= committed {
 					continue
 				}
-				e, control, reject := eventlog.Decode(r, keyring, partitions)
+				e, control, reject := eventlog.Decode(r, keyring, kafkaPartitions)
 				require.Empty(w.t, reject)
 				found.records++
 				if control != nil {

@@ -23,10 +23,26 @@ import (
 type Windows struct {
 	Lateness      time.Duration `default:"10s" help:"How far behind the newest record time a turn settles."`
 	MaxTurn       time.Duration `default:"2h" help:"A turn that never ends settles after this."`
-	DedupeWindow  time.Duration `default:"2h" help:"How long a repeated event is known as such."`
+	DedupeWindow  time.Duration `default:"2h" help:"How long a repeated event is known as such; at least --max-turn."`
 	BatchInterval time.Duration `default:"60s" help:"Log time of one batch: how long a settled turn waits for its shard."`
 	BatchRows     uint64        `default:"50000" help:"Rows that end a batch early."`
 	BatchBytes    uint64        `default:"268435456" help:"Bytes of samples that end a batch early."`
+}
+
+// check refuses numbers with which workers would do other than was meant.
+func (w *Windows) check() error {
+	for _, one := range []struct {
+		flag  string
+		value time.Duration
+	}{{"lateness", w.Lateness}, {"max-turn", w.MaxTurn}, {"dedupe-window", w.DedupeWindow}, {"batch-interval", w.BatchInterval}} {
+		if one.value < time.Millisecond {
+			return usagef("--%s %s: give at least 1ms", one.flag, one.value)
+		}
+	}
+	if w.MaxTurn > w.DedupeWindow {
+		return usagef("--max-turn %s is longer than --dedupe-window %s: an event sent again late in a turn would not be known as a repeat; make the window at least as long", w.MaxTurn, w.DedupeWindow)
+	}
+	return nil
 }
 
 // MigrateCommand makes topics, tables and the first configuration.
@@ -38,7 +54,7 @@ type MigrateCommand struct {
 	Partitions int `group:"first" env:"MILLRACE_PARTITIONS" placeholder:"N" help:"Partitions of the topic, chosen once and amply. Default: as it has them; 64 for a new one."`
 	Replicas   int `group:"first" env:"MILLRACE_REPLICAS" default:"1" help:"Replicas of topics that are made; 3 where losing one broker must lose nothing."`
 	Windows    `embed:"" group:"first"`
-	Spec       string `group:"first" env:"MILLRACE_SPEC" placeholder:"FILE" help:"Reward spec of the first configuration; the shipped one otherwise."`
+	Spec       string `group:"first" env:"MILLRACE_SPEC" placeholder:"FILE" help:"Reward spec of the first configuration, and of that only; the shipped one otherwise."`
 }
 
 // Help is what 'millrace migrate --help' adds.
@@ -56,7 +72,7 @@ func (c *MigrateCommand) Run(ctx context.Context, out *Output) error {
 	}
 	defer p.close()
 	p.cfg.Partitions, p.cfg.ReplicationFactor = c.Partitions, c.Replicas
-	if err := migrate(ctx, p, c.Windows, c.Spec, 64, time.Now()); err != nil {
+	if err := migrate(ctx, out, p, c.Windows, c.Spec, 64, time.Now()); err != nil {
 		return err
 	}
 	out.Print("topics %s (%d partitions), %s and %s, the tables and the configuration are there", p.cfg.Topic, p.cfg.Partitions,
@@ -68,8 +84,11 @@ func (c *MigrateCommand) Run(ctx context.Context, out *Output) error {
 const brokersAnswerBy = time.Minute
 
 // migrate makes what is missing: tables, topics, and in every partition the first configuration, its documents first.
-// A new topic gets so many partitions unless p says how many.
-func migrate(ctx context.Context, p *parts, w Windows, specFile string, partitions int, now time.Time) error {
+// A new topic gets so many partitions unless p says how many. It says so if a spec was given and another is in force.
+func migrate(ctx context.Context, out *Output, p *parts, w Windows, specFile string, partitions int, now time.Time) error {
+	if err := w.check(); err != nil {
+		return err
+	}
 	if err := postgres.Migrate(ctx, p.postgres); err != nil {
 		return err
 	}
@@ -94,9 +113,13 @@ func migrate(ctx context.Context, p *parts, w Windows, specFile string, partitio
 	if err := p.store.PutIfAbsent(ctx, distill.DocumentKeys(digest)[0], document); err != nil {
 		return fmt.Errorf("storing the reward spec: %w", err)
 	}
+	inForce := ""
 	err = postgres.InTx(ctx, p.pool, func(tx pgx.Tx) error {
 		return experiment.Propose(ctx, tx, now, "first configuration", func(c *event.ConfigAdopted) error {
 			if c.GetRewardSpecDigest() != "" {
+				if c.GetRewardSpecDigest() != digest {
+					inForce = c.GetRewardSpecName()
+				}
 				return nil
 			}
 			c.RewardSpecDigest, c.RewardSpecName = digest, spec.ID()
@@ -107,6 +130,9 @@ func migrate(ctx context.Context, p *parts, w Windows, specFile string, partitio
 	})
 	if err != nil {
 		return err
+	}
+	if specFile != "" && inForce != "" {
+		fmt.Fprintf(out.Err, "--spec %s is not adopted: the reward spec in force stays, %s; a spec is chosen with the first configuration\n", specFile, inForce)
 	}
 	writer, err := eventlog.NewWriter(p.cfg, p.cfg.Topic)
 	if err != nil {

@@ -19,7 +19,7 @@ import (
 // underLoad is a `millrace up` with short windows that traffic flows into.
 func underLoad(t *testing.T) (*instance, *flow) {
 	t.Helper()
-	i := newInstance(t, "--spec", quickSpec(t), "--partitions", strconv.Itoa(partitions), "--lateness", "1s",
+	i := newInstance(t, "--spec", quickSpec(t), "--partitions", strconv.Itoa(killedPartitions), "--lateness", "1s",
 		"--max-turn", "8s", "--dedupe-window", "60s", "--batch-interval", "1s")
 	i.start()
 	i.ready()
@@ -60,7 +60,7 @@ func (i *instance) finishWhole(f *flow) {
 	require.Zero(i.t, i.stop(), "it said:\n%s", i.output)
 	i.output.requireClean(i.t)
 	old := openRemains(i.t, i)
-	logged := old.loggedEvents(i.t, partitions)
+	logged := old.loggedEvents(i.t, killedPartitions)
 	for id := range f.source.ids() {
 		require.Positive(i.t, logged[id], "an event was accepted and is not in the log: %s", id)
 	}
@@ -130,7 +130,7 @@ func TestObjectFolderIsFull(t *testing.T) {
 	if os.Geteuid() != 0 {
 		t.Skip("only root can mount a small disk")
 	}
-	i := newInstance(t, "--spec", quickSpec(t), "--partitions", strconv.Itoa(partitions), "--lateness", "1s",
+	i := newInstance(t, "--spec", quickSpec(t), "--partitions", strconv.Itoa(killedPartitions), "--lateness", "1s",
 		"--max-turn", "8s", "--dedupe-window", "60s", "--batch-interval", "1s")
 	objects := filepath.Join(i.data, "objects")
 	require.NoError(t, os.MkdirAll(objects, 0o755))

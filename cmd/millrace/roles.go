@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"net/http"
+	"strings"
 	"time"
 
 	"golang.org/x/sync/errgroup"
@@ -23,6 +24,46 @@ type role struct {
 	run     func(context.Context) error
 	ready   func(context.Context) error // may it take work now?
 	handler map[string]http.Handler     // by the prefix of its routes
+	reads   bool                        // the log: only once its topics are found to be as they should be
+}
+
+// onTopics makes the role end, with everything that is wrong in sentences, if the topics aren't configured as the
+// pipeline needs: one writer's wrong clock would settle everything, or large events would be lost. Kafka may be away at
+// first; what doesn't read the log works meanwhile.
+func (r role) onTopics(p *parts) role {
+	run := r.run
+	r.run = func(ctx context.Context) error {
+		group, ctx := errgroup.WithContext(ctx)
+		right := make(chan struct{})
+		group.Go(func() error {
+			err := patiently(ctx, p.logger, "Kafka does not answer", eventlog.Retryable, func() error { return checkTopics(ctx, p.cfg) })
+			if err == nil {
+				close(right)
+			}
+			return unlessStopped(ctx, err)
+		})
+		group.Go(func() error {
+			if r.reads {
+				select {
+				case <-right:
+				case <-ctx.Done():
+					return nil
+				}
+			}
+			return run(ctx)
+		})
+		return group.Wait()
+	}
+	return r
+}
+
+// checkTopics is an error if anything is wrong with the topics' configuration.
+func checkTopics(ctx context.Context, cfg eventlog.Config) error {
+	wrong, err := eventlog.Check(ctx, cfg)
+	if err == nil && len(wrong) > 0 {
+		err = fmt.Errorf("the topics are not as they must be; mend them (kafka-configs.sh --alter), then start again:\n  %s", strings.Join(wrong, "\n  "))
+	}
+	return err
 }
 
 // writer opens a writer of a topic; it is closed with the parts.
@@ -81,7 +122,7 @@ func newIngest(p *parts, clock func() time.Time, tickEvery time.Duration, moved 
 			return eventlog.WriteControl(ctx, writer, p.keyring, p.cfg, record, at)
 		},
 		Probe:   reader.Reachable,
-		Schemas: p.store, Guard: guard, Clock: clock, Logger: p.logger, Registerer: p.registry,
+		Schemas: p.store, Guard: guard, Clock: clock, Stopping: p.stopping, Logger: p.logger, Registerer: p.registry,
 	})
 	if err != nil {
 		return role{}, err
@@ -123,7 +164,7 @@ func newDistill(p *parts, leaseTerm time.Duration) (role, error) {
 	if err != nil {
 		return role{}, err
 	}
-	return role{name: "distill", run: d.Run, ready: func(ctx context.Context) error {
+	return role{name: "distill", reads: true, run: d.Run, ready: func(ctx context.Context) error {
 		if err := reader.Reachable(ctx); err != nil {
 			return err
 		}

@@ -4,6 +4,8 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"path/filepath"
+	"strings"
 	"time"
 
 	"millrace/checkpoint"
@@ -138,6 +140,8 @@ func (c *RunCheckpoint) Run(ctx context.Context, out *Output) error {
 type Cycle struct {
 	Every  time.Duration `env:"MILLRACE_EVERY" default:"5h" help:"Time between two cuts."`
 	Policy string        `env:"MILLRACE_POLICY" placeholder:"FILE" help:"Gate policy; the shipped one otherwise."`
+	// WeightsRoot are places besides the object store.
+	WeightsRoot []string `env:"MILLRACE_WEIGHTS_ROOT" sep:"," placeholder:"PLACE" help:"Folder or s3://bucket/prefix?endpoint=… where submitted weights are read to recompute their digests, besides the object store."`
 }
 
 func (c *Cycle) config() (checkpoint.Config, error) {
@@ -149,6 +153,15 @@ func (c *Cycle) config() (checkpoint.Config, error) {
 			return cfg, err
 		}
 		cfg.Policy = document
+	}
+	for _, root := range c.WeightsRoot {
+		if !strings.Contains(root, "://") {
+			var err error
+			if root, err = filepath.Abs(root); err != nil {
+				return cfg, err
+			}
+		}
+		cfg.WeightsRoots = append(cfg.WeightsRoots, root)
 	}
 	return cfg, nil
 }
@@ -185,6 +198,9 @@ func runRole(ctx context.Context, out *Output, at Serving, name string, places [
 	r, err := assemble(p)
 	if err != nil {
 		return err
+	}
+	if len(p.cfg.Brokers) > 0 {
+		r = r.onTopics(p)
 	}
 	if err := door.work(ctx, p, []role{r}); err != nil {
 		return err

@@ -26,7 +26,19 @@ const (
 	readyTimeout = 3 * time.Second
 )
 
+// What a connection may take. Bodies are bounded in bytes by whoever reads them; without a bound in time a few slow
+// senders would hold the memory of all.
+const (
+	headerTimeout = 10 * time.Second
+	bodyTimeout   = time.Minute
+	writeTimeout  = 15 * time.Minute // from the headers on: a long-poll of the feed waits a minute, and large shards take time
+	idleTimeout   = 2 * time.Minute
+)
+
 func listenOn(address string) (net.Listener, error) {
+	if _, err := net.ResolveTCPAddr("tcp", address); err != nil {
+		return nil, usagef("--listen %s: want HOST:PORT, as in 127.0.0.1:8080 (%v)", address, err)
+	}
 	listener, err := net.Listen("tcp", address)
 	if errors.Is(err, syscall.EADDRINUSE) {
 		return nil, fmt.Errorf("%s is taken by another process; say --listen with another port", address)
@@ -35,11 +47,6 @@ func listenOn(address string) (net.Listener, error) {
 		return nil, fmt.Errorf("listening on %s: %w", address, err)
 	}
 	return listener, nil
-}
-
-// serveOn runs roles and answers for them until ctx is done.
-func serveOn(ctx context.Context, p *parts, listener net.Listener, roles []role) error {
-	return openDoor(ctx, listener).work(ctx, p, roles)
 }
 
 // door is the process's HTTP server. It answers from the start: what isn't there yet is said to be starting.
@@ -53,9 +60,9 @@ func openDoor(ctx context.Context, listener net.Listener) *door {
 	d := &door{served: make(chan error, 1)}
 	d.admit(starting())
 	d.server = &http.Server{
-		Handler:           http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) { (*d.inside.Load()).ServeHTTP(w, r) }),
-		ReadHeaderTimeout: 10 * time.Second,
-		BaseContext:       func(net.Listener) context.Context { return context.WithoutCancel(ctx) },
+		Handler:           bodiesWithin(bodyTimeout, http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) { (*d.inside.Load()).ServeHTTP(w, r) })),
+		ReadHeaderTimeout: headerTimeout, WriteTimeout: writeTimeout, IdleTimeout: idleTimeout,
+		BaseContext: func(net.Listener) context.Context { return context.WithoutCancel(ctx) },
 	}
 	go func() {
 		err := d.server.Serve(listener)
@@ -65,6 +72,20 @@ func openDoor(ctx context.Context, listener net.Listener) *door {
 		d.served <- err
 	}()
 	return d
+}
+
+// bodiesWithin bounds the time in which a request's body must have come. The server's ReadTimeout would also break off
+// requests without one that are answered slowly: what waits for news, or is large.
+func bodiesWithin(most time.Duration, next http.Handler) http.Handler {
+	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		if r.ContentLength != 0 {
+			if err := http.NewResponseController(w).SetReadDeadline(time.Now().Add(most)); err != nil {
+				http.Error(w, err.Error(), http.StatusInternalServerError)
+				return
+			}
+		}
+		next.ServeHTTP(w, r)
+	})
 }
 
 func (d *door) admit(h http.Handler) { d.inside.Store(&h) }

@@ -14,7 +14,6 @@ import (
 	"millrace/checkpoint/gate"
 	"millrace/checkpoint/release"
 	"millrace/checkpoint/schedule"
-	"millrace/checkpoint/stats"
 	"millrace/distill/account"
 	"millrace/feed"
 	"millrace/internal/auth"
@@ -50,8 +49,12 @@ func addPage(r *role, p *parts, words []string) error {
 			}
 			return s, err
 		},
-		Check: func(ctx context.Context, token string) bool {
+		Admit: func(ctx context.Context, token string) (string, bool) {
 			t, err := guard.Check(ctx, token)
+			return auth.Digest(token), err == nil && t.Allows(auth.GatesRead)
+		},
+		Holds: func(ctx context.Context, digest string) bool {
+			t, err := guard.CheckDigest(ctx, digest)
 			return err == nil && t.Allows(auth.GatesRead)
 		},
 	})
@@ -214,18 +217,22 @@ func readTest(ctx context.Context, p *parts, s *web.Status) error {
 		Control:   web.Arm{Version: e.Control, Units: v.Units.Control, Turns: settled(evidence.Metrics["incomplete"].Control)},
 		Candidate: web.Arm{Version: e.Candidate, Units: v.Units.Candidate, Turns: settled(evidence.Metrics["incomplete"].Candidate)},
 	}
-	if x := v.Units; x.Control+x.Candidate > 0 {
-		p := stats.SequentialSRM([]float64{float64(x.Control), float64(x.Candidate)}, []float64{.5, .5}, srmConcentration)
-		s.Experiment.SRM = &p
-	}
+	s.Experiment.SRM = splitOf(v)
 	for _, f := range v.Metrics {
 		s.Experiment.Metrics = append(s.Experiment.Metrics, metricOf(f))
 	}
 	return nil
 }
 
-// srmConcentration is k of the sequential test of the split, as the gate takes it for small experiments.
-const srmConcentration = 100
+// splitOf is the p value of the gate's own check of the split of exposed units; nil until there are some.
+func splitOf(v gate.Verdict) *float64 {
+	for _, c := range v.Checks {
+		if c.Name == "split_exposed" && v.Units.Sum() > 0 {
+			return &c.Value
+		}
+	}
+	return nil
+}
 
 // settled is how many turns stand behind the sums of a metric that counts every settled turn once.
 func settled(sums []gate.BucketSum) int64 {

@@ -26,11 +26,11 @@ type UpCommand struct {
 	Data       string `env:"MILLRACE_DATA" default:"./millrace-data" help:"Data folder; everything is written below it."`
 	Listen     string `env:"MILLRACE_LISTEN" default:"127.0.0.1:8080" help:"Address of the API and the page."`
 	Postgres   string `env:"MILLRACE_POSTGRES" placeholder:"URL" help:"Use this Postgres. Otherwise this machine's binaries, or ones fetched once."`
-	KafkaPort  int    `default:"0" help:"Port of the embedded broker on 127.0.0.1, for emitters that write to Kafka directly; 0: any."`
+	KafkaPort  int    `default:"0" help:"Port of the embedded broker on 127.0.0.1, for emitters that write to Kafka directly; 0: any. It takes records of any time, so their clocks must be right."`
 	Partitions int    `placeholder:"N" help:"Partitions of the topic, chosen once; 8 at the first start."`
 	Reset      bool   `help:"Delete what the data folder holds and begin anew."`
 	Init       string `default:"base-0" placeholder:"VERSION" help:"Policy version that is live at the first start."`
-	Spec       string `placeholder:"FILE" help:"Reward spec of the first configuration; the shipped one otherwise."`
+	Spec       string `placeholder:"FILE" help:"Reward spec of the first start, and of that only; the shipped one otherwise."`
 	LogLevel   string `env:"MILLRACE_LOG_LEVEL" enum:"debug,info,warn,error" default:"warn" help:"${enum}."`
 	Windows    `embed:"" group:"windows"`
 	Cycle      `embed:"" group:"windows"`
@@ -61,7 +61,7 @@ func (c *UpCommand) Run(ctx context.Context, out *Output) error {
 	}
 	h, err := c.openHouse(ctx, out, c.Data, time.Now())
 	if err != nil {
-		return err
+		return unlessStopped(ctx, err)
 	}
 	defer h.close()
 	cfg, err := c.config()
@@ -74,7 +74,7 @@ func (c *UpCommand) Run(ctx context.Context, out *Output) error {
 	}
 	h.greet(out)
 	out.Print("send events: POST http://%s/v1/events      stop: Ctrl-C", h.listener.Addr())
-	if err := serveOn(ctx, h.parts, h.listener, roles); err != nil {
+	if err := h.door.work(ctx, h.parts, roles); err != nil {
 		return err
 	}
 	out.Print("stopped; everything acknowledged is kept in %s", c.Data)
@@ -85,7 +85,9 @@ func (c *UpCommand) Run(ctx context.Context, out *Output) error {
 type house struct {
 	*parts
 	listener net.Listener
+	door     *door
 	services string // in words
+	weights  string // folder below the data folder that a local trainer may leave its weights in
 	token    string // "" unless it was made just now
 	stops    []func() error
 }
@@ -96,27 +98,42 @@ func (c *UpCommand) openHouse(ctx context.Context, out *Output, dir string, now 
 	if err != nil {
 		return nil, err
 	}
-	if err := c.prepareFolder(ctx, dir); err != nil {
+	// What may be refused comes before anything is deleted or made.
+	if _, _, err := readSpec(c.Spec); err != nil {
 		return nil, err
 	}
 	h = &house{}
+	if h.listener, err = listenOn(c.Listen); err != nil {
+		return nil, err
+	}
+	h.door = openDoor(ctx, h.listener)
 	defer func() {
 		if err != nil {
 			h.close()
 		}
 	}()
-	lock, err := embedded.LockFolder(dir)
+	if c.Reset {
+		if err := emptyFolder(ctx, dir); err != nil {
+			return h, err
+		}
+	}
+	if err := makeFolder(dir); err != nil {
+		return h, err
+	}
+	lock, err := lockFolder(dir)
 	if err != nil {
 		return h, err
 	}
 	h.stops = append(h.stops, lock.Release)
-	if h.listener, err = listenOn(c.Listen); err != nil {
-		return h, err
-	}
 	keys, err := loadSecrets(dir)
 	if err != nil {
 		return h, err
 	}
+	kafka, err := embedded.StartKafka(filepath.Join(dir, "kafka"), c.KafkaPort)
+	if err != nil {
+		return h, err
+	}
+	h.stops = append(h.stops, kafka.Close)
 	url, database := c.Postgres, "postgres (given)"
 	if url == "" {
 		pg, err := embedded.StartPostgres(ctx, embedded.PostgresConfig{Dir: filepath.Join(dir, "postgres"), Progress: func(line string) { fmt.Fprintln(out.Err, line) }})
@@ -126,12 +143,8 @@ func (c *UpCommand) openHouse(ctx context.Context, out *Output, dir string, now 
 		h.stops = append(h.stops, pg.Stop)
 		url, database = pg.URL(), fmt.Sprintf("postgres %s (local)", pg.Version())
 	}
-	kafka, err := embedded.StartKafka(filepath.Join(dir, "kafka"), c.KafkaPort)
-	if err != nil {
-		return h, err
-	}
-	h.stops = append(h.stops, kafka.Close)
 	objects := filepath.Join(dir, "objects")
+	h.weights = filepath.Join(dir, "weights")
 	places := []place{
 		ControlKey{keys.ControlKey},
 		UnitKey{keys.UnitKey},
@@ -142,11 +155,20 @@ func (c *UpCommand) openHouse(ctx context.Context, out *Output, dir string, now 
 	if err := os.MkdirAll(objects, 0o755); err != nil {
 		return h, err
 	}
-	if h.parts, err = open(ctx, out, "up", Logging{LogLevel: c.LogLevel, LogFormat: "text"}, places...); err != nil {
+	logging := Logging{LogLevel: c.LogLevel, LogFormat: "text"}
+	logger, err := logging.logger(out, "up")
+	if err != nil {
+		return h, err
+	}
+	err = patiently(ctx, logger, "Postgres does not answer", postgres.Away, func() error {
+		h.parts, err = open(ctx, out, "up", logging, places...)
+		return err
+	})
+	if err != nil {
 		return h, err
 	}
 	h.cfg.Partitions, h.cfg.ReplicationFactor = c.Partitions, 1
-	if err := migrate(ctx, h.parts, c.Windows, c.Spec, 8, now); err != nil {
+	if err := migrate(ctx, out, h.parts, c.Windows, c.Spec, 8, now); err != nil {
 		return h, err
 	}
 	if err := vacate(ctx, h.parts); err != nil {
@@ -155,7 +177,12 @@ func (c *UpCommand) openHouse(ctx context.Context, out *Output, dir string, now 
 	if err := initRelease(ctx, h.parts, c.Init, now); err != nil {
 		return h, err
 	}
-	if h.token, err = auth.EnsureFirst(ctx, h.pool); err != nil {
+	// The token's only copy is kept before it is good for anything.
+	_, err = auth.EnsureFirst(ctx, h.pool, func(secret string) error {
+		h.token = secret
+		return h.leaveAddress(dir)
+	})
+	if err != nil {
 		return h, err
 	}
 	h.services = fmt.Sprintf("%s · kafka (embedded, %s) · objects %s", database, kafka.Brokers()[0], objects)
@@ -173,46 +200,6 @@ func initRelease(ctx context.Context, p *parts, version string, now time.Time) e
 		return err
 	}
 	return postgres.InTx(ctx, p.pool, func(tx pgx.Tx) error { return release.Init(ctx, tx, version, "millrace up", now) })
-}
-
-// prepareFolder makes the data folder, or empties it if that was asked for: only one that is ours.
-func (c *UpCommand) prepareFolder(ctx context.Context, dir string) error {
-	if c.Reset {
-		if err := emptyFolder(ctx, dir); err != nil {
-			return err
-		}
-	}
-	return os.MkdirAll(dir, 0o755)
-}
-
-// emptyFolder deletes a data folder of ours, and refuses to delete anything else or one that is in use.
-func emptyFolder(ctx context.Context, dir string) error {
-	entries, err := os.ReadDir(dir)
-	if errors.Is(err, os.ErrNotExist) || (err == nil && len(entries) == 0) {
-		return nil
-	}
-	if err != nil {
-		return err
-	}
-	if _, err := os.Stat(filepath.Join(dir, "lock")); err != nil {
-		return usagef("--reset: %s is not empty and no data folder of millrace; choose another --data, or delete it yourself", dir)
-	}
-	lock, err := embedded.LockFolder(dir)
-	if err != nil {
-		return err
-	}
-	defer lock.Release() //nolint:errcheck // the folder is gone
-	if _, err := os.Stat(filepath.Join(dir, "postgres")); err == nil {
-		// One that a killed process left running is adopted, and stopped.
-		pg, err := embedded.StartPostgres(ctx, embedded.PostgresConfig{Dir: filepath.Join(dir, "postgres")})
-		if err != nil {
-			return err
-		}
-		if err := pg.Stop(); err != nil {
-			return err
-		}
-	}
-	return os.RemoveAll(dir)
 }
 
 // leaveAddress lets the commands of this machine's user find the server.
@@ -256,6 +243,7 @@ func (h *house) roles(cfg checkpoint.Config, clock func() time.Time, tickEvery t
 	if err != nil {
 		return nil, moved, err
 	}
+	cfg.WeightsRoots = append(cfg.WeightsRoots, h.weights)
 	loop, control, err := newCheckpoint(h.parts, cfg, clock)
 	if err != nil {
 		return nil, moved, err
@@ -284,8 +272,8 @@ func (h *house) close() {
 	if h.parts != nil {
 		h.parts.close()
 	}
-	if h.listener != nil {
-		_ = h.listener.Close()
+	if h.door != nil {
+		h.door.close(context.Background())
 	}
 	for i := len(h.stops) - 1; i >= 0; i-- {
 		if err := h.stops[i](); err != nil {

@@ -13,6 +13,7 @@ import (
 	"os"
 	"os/exec"
 	"path/filepath"
+	"strconv"
 	"strings"
 	"sync"
 	"syscall"
@@ -20,6 +21,11 @@ import (
 	"time"
 
 	"github.com/stretchr/testify/require"
+)
+
+const (
+	waitMost = time.Minute     // for what must come
+	waitSome = 2 * time.Second // for what must not come
 )
 
 // instance is a `millrace up` as a process of its own, on a data folder that outlives it.
@@ -109,7 +115,7 @@ func (i *instance) ready() {
 	i.await(time.Minute, "ready", func() bool {
 		require.True(i.t, i.running(), "it ended and said:\n%s", i.output)
 		status, _ := i.readiness()
-		return status == http.StatusOK
+		return status == http.StatusOK || pause(i.t.Context(), 20*time.Millisecond) != nil
 	})
 }
 
@@ -167,6 +173,9 @@ func (i *instance) token() string {
 	require.NotEmpty(i.t, address.Token)
 	return address.Token
 }
+
+// pid is the process's, as messages name it.
+func (i *instance) pid() string { return "pid " + strconv.Itoa(i.process.Process.Pid) }
 
 // postgresURL is where the instance's own Postgres takes connections, as its postmaster.pid tells.
 func (i *instance) postgresURL() string {

@@ -40,6 +40,7 @@ func (p *partition) apply(at time.Duration, r engine.Record) engine.Effects {
 	p.t.Helper()
 	r.Offset, r.Time = p.offset, enginetest.Epoch.Add(at).UnixMicro()
 	p.offset++
+	enginetest.Provide(p.engine, r)
 	eff := p.engine.Apply(r)
 	require.Empty(p.t, eff.Halt)
 	require.NoError(p.t, p.engine.Account().Check())

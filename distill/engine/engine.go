@@ -70,15 +70,22 @@ func (e *Engine) Apply(r Record) (eff Effects) {
 		return Effects{Halt: halt}
 	}
 	e.batch.records++
-	e.advance(r.Time, &eff)
+	newHour := e.advance(r.Time, &eff)
 	switch {
 	case facts.reject != "":
+		if facts.stub && !e.settled.has(uint64(facts.key)) {
+			var unseen Effects // the record is a dead letter, whatever its stub would have been
+			e.event(r, facts, &unseen)
+		}
 		eff.Class, eff.DeadLetter = account.DeadLetter, facts.reject
 	case r.Control != nil:
 		eff.Class = account.Control
 		e.control(r.Control, &eff)
 	default:
 		e.event(r, facts, &eff)
+	}
+	if newHour {
+		e.forgetDocuments() // after the record, which may refer to one that was provided for it
 	}
 	e.count(eff.Class)
 	eff.Full = e.batch.rows >= e.limits.rows || e.batch.bytes >= e.limits.bytes
@@ -93,6 +100,7 @@ type examined struct {
 	digest uint64
 
 	stack bool
+	stub  bool // of an event that was rejected: its turn sees that there was one
 }
 
 // examine does all the work on a record that could fail, and changes nothing: a panic in it makes the record a
@@ -111,6 +119,11 @@ func (e *Engine) examine(r Record) (x examined, halt string) {
 	switch {
 	case r.Reject != "":
 		x.reject = r.Reject
+		if r.Event.GetStub() != nil && e.config != nil {
+			x.stub = true
+			x.key = turn.KeyOf(r.Event.GetSessionId(), r.Event.GetTurnId())
+			x.id, x.digest = identity(r.Event)
+		}
 	case r.Control != nil:
 		if c := r.Control.GetConfigAdopted(); c != nil && e.newer(c) {
 			if _, err := e.compile(c); err != nil {
@@ -126,7 +139,7 @@ func (e *Engine) examine(r Record) (x examined, halt string) {
 		x.id, x.digest = identity(r.Event)
 		if s := r.Event.GetTurnStarted(); s != nil {
 			x.stack = s.GetPastedStackTrace() || signal.HasStackTrace(s.GetText())
-			if d := s.GetContext().GetToolSchemaDigest(); d != "" && r.Event.GetSchemaRegistered() {
+			if d := registeredTools(r.Event); d != "" {
 				if err := e.compileTools(d); err != nil {
 					return x, fmt.Sprintf("offset %d: tool schemas %s: %v", r.Offset, d, err)
 				}
@@ -144,8 +157,8 @@ func (e *Engine) Needs(r Record) []string {
 		}
 		return configDocuments(c)
 	}
-	if c := r.Event.GetTurnStarted().GetContext(); c.GetToolSchemaDigest() != "" && r.Event.GetSchemaRegistered() {
-		return []string{c.GetToolSchemaDigest()}
+	if d := registeredTools(r.Event); d != "" {
+		return []string{d}
 	}
 	return nil
 }

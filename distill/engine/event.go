@@ -66,7 +66,7 @@ func (e *Engine) event(r Record, x examined, eff *Effects) {
 	t.Entries = append(t.Entries, turn.Entry{Offset: r.Offset, Event: ev})
 	t.LastOffset = r.Offset
 	eff.Class = account.Applied
-	e.derive(t, s, r, x)
+	e.derive(t, s, r, x, eff)
 }
 
 // repeated finds a repeat of an event that the dedupe window has forgotten, in a turn that is older than the window.
@@ -102,8 +102,22 @@ func (e *Engine) openTurn(r Record, x examined) *turn.Turn {
 	return t
 }
 
+// exposure is that of a turn which began inside the test that its backend names; nil without one.
+func (e *Engine) exposure(t *turn.Turn, c *event.TurnContext, unitID string) *Exposure {
+	if unitID == "" || (c.GetArm() != "control" && c.GetArm() != "candidate") {
+		return nil
+	}
+	for _, x := range e.config.GetExperiments() {
+		at := micros(t.StartedAt)
+		if x.GetId() == c.GetExperiment() && !at.Before(x.GetStartsAt().AsTime()) && at.Before(x.GetEndsAt().AsTime()) {
+			return &Exposure{Experiment: x.GetId(), UnitHash: e.pseudonym(unitID), Arm: c.GetArm()}
+		}
+	}
+	return nil
+}
+
 // derive keeps with the turn what later records will ask of it.
-func (e *Engine) derive(t *turn.Turn, s *session, r Record, x examined) {
+func (e *Engine) derive(t *turn.Turn, s *session, r Record, x examined, eff *Effects) {
 	switch body := r.Event.GetBody().(type) {
 	case *event.SessionEvent_TurnStarted:
 		if t.Started {
@@ -111,6 +125,7 @@ func (e *Engine) derive(t *turn.Turn, s *session, r Record, x examined) {
 		}
 		t.Started, t.StartedAt, t.StartedOffset, t.PastedStackTrace = true, turn.OccurredAt(r.Event), r.Offset, x.stack
 		s.imported = s.imported || body.TurnStarted.GetContext().GetOrigin() == event.Origin_IMPORTED
+		eff.Exposed = e.exposure(t, body.TurnStarted.GetContext(), r.Event.GetUnitId())
 		for _, other := range s.others(t) {
 			followedBy(other, t)
 			if other.Started { // it may have come before this one in the log, and behind it in time

@@ -37,6 +37,7 @@ func FuzzApply(f *testing.F) {
 				e.Boundary()
 			}
 			opened, read := e.Account().Opened, e.Account().Read
+			enginetest.Provide(e, r)
 			eff := e.Apply(r)
 			balance := e.Account()
 			require.NoError(t, balance.Check())

@@ -22,10 +22,13 @@ func identity(ev *event.SessionEvent) (memoryKey, uint64) {
 	}
 	var key memoryKey
 	copy(key[:], h.Sum(nil))
-	sent, received, registered := ev.SentAt, ev.ReceivedAt, ev.SchemaRegistered
+	sent, received, registered, occurred := ev.SentAt, ev.ReceivedAt, ev.SchemaRegistered, ev.OccurredAt
 	ev.SentAt, ev.ReceivedAt, ev.SchemaRegistered = nil, nil, false
+	if ev.GetStub() != nil {
+		ev.OccurredAt = nil // the gateway's too, if the item's own could not be read
+	}
 	body, err := ev.MarshalVT()
-	ev.SentAt, ev.ReceivedAt, ev.SchemaRegistered = sent, received, registered
+	ev.SentAt, ev.ReceivedAt, ev.SchemaRegistered, ev.OccurredAt = sent, received, registered, occurred
 	if err != nil {
 		panic(err)
 	}

@@ -9,7 +9,7 @@ import (
 )
 
 // Record is one record of the log, decoded and checked by the shell: exactly one of Event, Control and Reject is
-// set.
+// set, but that an event which was rejected may leave a stub: then Event is that stub.
 type Record struct {
 	Offset  int64
 	Time    int64 // the log's timestamp in µs since 1970
@@ -24,8 +24,9 @@ type Effects struct {
 	DeadLetter string // the reason, if Class is DeadLetter
 	Settled    []Settled
 	Amendment  *ledger.Row
-	CutMark    string // the cut whose mark this record is
-	Full       bool   // the batch must end after this record: its row or byte limit is reached
+	Exposed    *Exposure // a turn that takes part in a test has begun
+	CutMark    string    // the cut whose mark this record is
+	Full       bool      // the batch must end after this record: its row or byte limit is reached
 
 	// Halt says why the record can't be applied: a document that it needs was not provided, or there is no
 	// configuration. Nothing was changed; the shell stops the partition and names the reason.
@@ -38,8 +39,10 @@ type Settled struct {
 	Row     ledger.Row
 	Samples []sample.Row
 	Sums    []metric.Contribution
-	Exposed bool // the unit took part in the experiment of the row
 }
+
+// Exposure is a unit in an arm of a test that runs, as its backend reported it at the start of a turn.
+type Exposure struct{ Experiment, UnitHash, Arm string }
 
 // Defaults of a configuration that leaves a field at zero.
 const (

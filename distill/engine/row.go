@@ -58,8 +58,11 @@ func (e *Engine) fill(m *scored, pEdit float64, chain int, until int64) {
 	row.Outcome = f.Outcome()
 	row.Chain = int32(chain)
 	row.StartedAt, row.EndedAt = f.StartedAt, f.EndedAt
-	verdict := e.followUp(m)
+	verdict, judge := e.followUp(m)
 	row.FollowUpClass = verdict.Class
+	if judge != "" {
+		row.ClassifierVersion = judge
+	}
 	row.Signals = signal.Compute(f, signal.Context{
 		Tools: e.toolsOf(f), PEdit: pEdit, Answered: answer(t) != nil, FollowUp: verdict,
 		OpenFor: float64(until-t.OpenedAt) / 1e6,
@@ -68,8 +71,9 @@ func (e *Engine) fill(m *scored, pEdit float64, chain int, until int64) {
 }
 
 // followUp says what the session's next request shows of the turn. The structural rules come first, because they
-// are precise; where they say nothing, later evidence (a judge's, a backend's) counts.
-func (e *Engine) followUp(m *scored) signal.Verdict {
+// are precise; where they say nothing, later evidence (a judge's, a backend's) counts, and its classifier's version is
+// given too.
+func (e *Engine) followUp(m *scored) (verdict signal.Verdict, judge string) {
 	f, next := m.facts, m.turn.First()
 	in := signal.FollowUp{
 		Silence:     next == nil,
@@ -84,16 +88,16 @@ func (e *Engine) followUp(m *scored) signal.Verdict {
 	if next != nil {
 		in.Relation, in.PastedStackTrace, in.Similarity, in.IsCommand = next.Relation, next.PastedStackTrace, next.Similarity, next.IsCommand
 	}
-	verdict := signal.Classify(in)
+	verdict = signal.Classify(in)
 	if verdict.Polarity.Known && verdict.Polarity.Number != 0 {
-		return verdict
+		return verdict, ""
 	}
 	for i := len(f.Evidence) - 1; i >= 0; i-- {
 		if x := f.Evidence[i]; x.Polarity != nil {
-			return signal.Judged(x, in)
+			return signal.Judged(x, in), x.GetClassifierVersion()
 		}
 	}
-	return verdict
+	return verdict, ""
 }
 
 // samples are the training sequences of a rewarded turn.

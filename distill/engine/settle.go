@@ -4,6 +4,7 @@ import (
 	"cmp"
 	"container/heap"
 	"fmt"
+	"maps"
 	"slices"
 
 	"millrace/distill/account"
@@ -41,8 +42,8 @@ func (h *dueHeap) Pop() any {
 }
 
 // advance moves log time, settles every turn whose deadline the watermark has passed, and forgets what lies
-// outside the windows.
-func (e *Engine) advance(recordTime int64, eff *Effects) {
+// outside the windows. It says whether a new hour has begun.
+func (e *Engine) advance(recordTime int64, eff *Effects) (newHour bool) {
 	before := e.logTime
 	e.logTime = max(e.logTime, recordTime)
 	watermark := e.logTime - e.limits.lateness
@@ -56,7 +57,25 @@ func (e *Engine) advance(recordTime int64, eff *Effects) {
 	if e.logTime/hour != before/hour {
 		e.settled.forget(e.logTime - e.limits.memory)
 		e.forgetSessions()
+		return true
 	}
+	return false
+}
+
+// forgetDocuments drops what neither the configuration nor an open turn refers to; the shell provides it again.
+func (e *Engine) forgetDocuments() {
+	needed := map[string]bool{}
+	for _, d := range configDocuments(e.config) {
+		needed[d] = true
+	}
+	for _, t := range e.turns {
+		for _, entry := range t.Entries {
+			needed[registeredTools(entry.Event)] = true
+		}
+	}
+	maps.DeleteFunc(e.documents, func(d string, _ []byte) bool { return !needed[d] })
+	maps.DeleteFunc(e.tools, func(d string, _ *signal.ToolSchemas) bool { return !needed[d] })
+	maps.DeleteFunc(e.rewards, func(_ string, r *reward.Reward) bool { return r != e.reward })
 }
 
 func (e *Engine) forgetSessions() {
@@ -239,6 +258,11 @@ func (e *Engine) score(chain []*turn.Turn, pEdit float64, until int64) (out []Se
 		s := Settled{Row: m.row}
 		if s.Row.Disposition == ledger.Rewarded {
 			s.Samples = e.samples(m, &s.Row, m.sequences)
+			for i := range s.Samples {
+				if err := s.Samples[i].Check(); err != nil {
+					panic(err) // a row that no shard takes would stop the whole partition
+				}
+			}
 			s.Row.Branches = int32(len(s.Samples))
 		}
 		e.experiment(&s)
@@ -295,7 +319,6 @@ func (e *Engine) experiment(s *Settled) {
 			EndsAt: x.GetEndsAt().AsTime(), SlowAfterMs: x.GetLatencyThresholdMs(),
 		}
 		s.Sums = metric.Contributions(&s.Row, w)
-		s.Exposed = s.Row.UnitHash != "" && len(s.Sums) > 0
 	}
 }
 
@@ -333,14 +356,14 @@ func (e *Engine) disposition(m *scored, tokens bool, why string) (ledger.Disposi
 // and calls than the turn's end counted. A stub counts as arrived: size is never a reason.
 func (e *Engine) missing(m *scored) string {
 	f := m.facts
-	if f.Started == nil && f.Stubs["turn_started"] == 0 {
+	if f.Started == nil && f.Stubs["turn_started"]+f.Stubs[""] == 0 {
 		return "its start did not arrive"
 	}
 	if f.Ended != nil {
-		if n := len(f.Steps) + f.Stubs["step_completed"]; f.Ended.Steps != nil && n < int(f.Ended.GetSteps()) {
+		if n := len(f.Steps) + f.Stubs["step_completed"] + f.Stubs[""]; f.Ended.Steps != nil && n < int(f.Ended.GetSteps()) {
 			return fmt.Sprintf("%d of %d steps arrived", n, f.Ended.GetSteps())
 		}
-		if n := len(f.Calls) + f.Stubs["tool_called"]; f.Ended.ToolCalls != nil && n < int(f.Ended.GetToolCalls()) {
+		if n := len(f.Calls) + f.Stubs["tool_called"] + f.Stubs[""]; f.Ended.ToolCalls != nil && n < int(f.Ended.GetToolCalls()) {
 			return fmt.Sprintf("%d of %d tool calls arrived", n, f.Ended.GetToolCalls())
 		}
 	}

@@ -7,6 +7,7 @@ import (
 	"encoding/json"
 	"fmt"
 	"maps"
+	"regexp"
 	"slices"
 
 	"millrace/distill/account"
@@ -293,12 +294,17 @@ func (r *Restored) Needs() []string {
 	return out
 }
 
+// registeredTools is the digest of the tool schemas that a turn's start refers to; "" if none is stamped, or what is
+// there can't be a digest: the turn's calls are then not checked against a schema.
 func registeredTools(ev *event.SessionEvent) string {
-	if !ev.GetSchemaRegistered() {
+	d := ev.GetTurnStarted().GetContext().GetToolSchemaDigest()
+	if !ev.GetSchemaRegistered() || !digest.MatchString(d) {
 		return ""
 	}
-	return ev.GetTurnStarted().GetContext().GetToolSchemaDigest()
+	return d
 }
+
+var digest = regexp.MustCompile(`^[0-9a-f]{64}$`)
 
 // Wanted says whether the event at an offset must be read again.
 func (r *Restored) Wanted(offset int64) bool { _, ok := r.wanted[offset]; return ok }

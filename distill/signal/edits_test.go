@@ -1,6 +1,7 @@
 package signal
 
 import (
+	"slices"
 	"testing"
 
 	"google.golang.org/protobuf/proto"
@@ -58,7 +59,7 @@ func TestRetention(t *testing.T) {
 	taken := func(id string, characters uint32) []told {
 		return []told{proposed(id, characters), decide(id, event.Decision_ACCEPTED, user)}
 	}
-	with := func(events []told, more ...told) []told { return append(events[:len(events):len(events)], more...) }
+	with := func(events []told, more ...told) []told { return append(slices.Clip(events), more...) }
 	branch := func(seconds float64, byAgent bool) told {
 		return observe(&event.EditObserved{EditId: "a", SecondsSinceAcceptance: seconds, FourGram: proto.Float64(0), NoRevert: proto.Float64(0), Ended: event.ObservationEnd_BRANCH_CHANGED, EndedByAgent: byAgent})
 	}

@@ -29,9 +29,9 @@ func cutFromOutside(r *event.ToolReturned) bool {
 // CallClass is the class of one call: the pipeline's own verdict on the raw arguments, and the harness's only
 // where there is no schema. OK if it is well-formed, UNSPECIFIED if nobody knows.
 func CallClass(f *turn.Facts, c *turn.Call, tools *ToolSchemas) event.ToolOutcome {
-	if f.Privacy <= event.Privacy_FULL && tools != nil {
-		class := tools.Classify(c.GetTool(), c.Raw(), cutByLength(f, c))
-		cut := class == event.ToolOutcome_INVALID_JSON || class == event.ToolOutcome_TRUNCATED_BY_LENGTH || EmptyArguments(c.Raw())
+	if raw, sent := c.Raw(); sent && f.Privacy <= event.Privacy_FULL && tools != nil {
+		class := tools.Classify(c.GetTool(), raw, cutByLength(f, c))
+		cut := class == event.ToolOutcome_INVALID_JSON || class == event.ToolOutcome_TRUNCATED_BY_LENGTH || EmptyArguments(raw)
 		if cut && cutFromOutside(c.Returned) {
 			return event.ToolOutcome_OK
 		}
@@ -137,7 +137,11 @@ func repeatedCalls(f *turn.Facts) int {
 	n := 0
 	for i := range f.Calls {
 		c := &f.Calls[i]
-		id := c.GetTool() + "\x00" + string(c.Raw())
+		raw, sent := c.Raw()
+		if !sent {
+			continue
+		}
+		id := c.GetTool() + "\x00" + string(raw)
 		if seen[id] {
 			n++
 		}
@@ -201,7 +205,8 @@ func readOnly(c *turn.Call) bool {
 // dependsOn says whether a string of the call's arguments stands in an earlier output (whole, or its last path
 // element): then the call could not have been made beside it.
 func dependsOn(c *turn.Call, output string) bool {
-	for _, s := range argumentStrings(c.Raw()) {
+	raw, _ := c.Raw()
+	for _, s := range argumentStrings(raw) {
 		if len(s) >= 3 && strings.Contains(output, s) {
 			return true
 		}

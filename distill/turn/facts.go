@@ -50,12 +50,17 @@ func (c *Call) GetKind() event.ToolKind {
 	return c.kind
 }
 
-// Raw is the call's arguments as the model wrote them.
-func (c *Call) Raw() []byte {
-	if b := c.GetArgumentsBytes(); len(b) > 0 {
-		return b
+// Raw is the call's arguments as the model wrote them; sent is false where the backend did not send them, which is
+// not the same as empty ones.
+func (c *Call) Raw() (raw []byte, sent bool) {
+	switch body := c.ToolCalled.GetRaw().(type) {
+	case *event.ToolCalled_Arguments:
+		return []byte(body.Arguments), true
+	case *event.ToolCalled_ArgumentsBytes:
+		return body.ArgumentsBytes, true
+	default:
+		return nil, false
 	}
-	return []byte(c.GetArguments())
 }
 
 // Edit is a proposed edit, its decision and its observations in order of seconds since acceptance.
@@ -189,9 +194,15 @@ func (f *Facts) KnowTools(kindOf func(tool string) event.ToolKind) {
 
 // opens says whether an event is an act of the turn itself, by which a turn may begin before its TurnStarted.
 func opens(e *event.SessionEvent) bool {
-	switch e.GetBody().(type) {
+	switch body := e.GetBody().(type) {
 	case *event.SessionEvent_TurnStarted, *event.SessionEvent_StepCompleted, *event.SessionEvent_ToolCalled,
-		*event.SessionEvent_ToolReturned, *event.SessionEvent_EditProposed, *event.SessionEvent_TurnEnded, *event.SessionEvent_Stub:
+		*event.SessionEvent_ToolReturned, *event.SessionEvent_EditProposed, *event.SessionEvent_TurnEnded:
+		return true
+	case *event.SessionEvent_Stub:
+		switch body.Stub.GetBody() {
+		case "edit_decided", "edit_observed", "checks_ran", "feedback_given", "evidence_added", "infrastructure_reported":
+			return false // evidence on a turn, whatever its size
+		}
 		return true
 	}
 	return false

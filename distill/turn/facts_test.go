@@ -277,3 +277,26 @@ func TestVersionIsThatOfTheFirstStep(t *testing.T) {
 	x.SawStep(&event.StepCompleted{Step: 3, PolicyVersion: "c"})
 	require.Equal(t, "a", x.Version())
 }
+
+// An act of the turn opens it, evidence on it doesn't; a stub stands for what it was.
+func TestOpens(t *testing.T) {
+	t.Parallel()
+	stub := func(body string) *event.SessionEvent {
+		return &event.SessionEvent{Body: &event.SessionEvent_Stub{Stub: &event.Stub{Body: body}}}
+	}
+	for _, e := range []*event.SessionEvent{
+		started(nil), stepped(nil), called("c", 1, 0), returned("c", 0), proposed(nil), ended(nil), stub("tool_called"), stub("step_completed"), stub(""),
+	} {
+		require.True(t, turn.Opens(e), e)
+	}
+	for _, e := range []*event.SessionEvent{
+		decided("e", 0, 0), observed("e", 1), stub("edit_observed"), stub("feedback_given"),
+		{},
+		{Body: &event.SessionEvent_ChecksRan{}},
+		{Body: &event.SessionEvent_FeedbackGiven{}},
+		{Body: &event.SessionEvent_EvidenceAdded{}},
+		{Body: &event.SessionEvent_InfrastructureReported{}},
+	} {
+		require.False(t, turn.Opens(e), e)
+	}
+}

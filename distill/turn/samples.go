@@ -165,7 +165,10 @@ func (s *Sequence) addSpans(step *event.StepCompleted, start, end int32) {
 		add(step.GetPolicyVersion(), start, end)
 		return
 	}
+	tokens := uint32(end - start)
 	for _, span := range step.GetVersionSpans() {
-		add(span.GetVersion(), start+int32(span.GetStart()), start+int32(span.GetEnd()))
+		if from, to := min(span.GetStart(), tokens), min(span.GetEnd(), tokens); from < to {
+			add(span.GetVersion(), start+int32(from), start+int32(to))
+		}
 	}
 }

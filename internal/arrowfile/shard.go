@@ -7,7 +7,6 @@ import (
 	"errors"
 	"fmt"
 	"io"
-	"math"
 	"strconv"
 
 	"github.com/apache/arrow/go/v17/arrow"
@@ -233,33 +232,11 @@ func places[R any](columns []column[R], schema *arrow.Schema) ([]int, error) {
 
 // checkRow keeps the promises of the format, on both ways.
 func checkRow(meta ShardMeta, r *sample.Row) error {
-	n := r.Length()
-	switch {
-	case len(r.InputIDs) != 4*n || len(r.BehaviorLogprobs) != 4*n:
-		return fmt.Errorf("%d mask values, but %d bytes of token ids and %d of log-probs (4 a token)", n, len(r.InputIDs), len(r.BehaviorLogprobs))
-	case r.TokenAdvantages != nil && len(r.TokenAdvantages) != n:
-		return fmt.Errorf("%d tokens, but %d token advantages", n, len(r.TokenAdvantages))
-	case r.PromptLength < 0 || int(r.PromptLength) > n:
-		return fmt.Errorf("prompt_length %d of %d tokens", r.PromptLength, n)
-	case !finite(r.Reward) || !finite(r.Advantage):
-		return fmt.Errorf("reward %g, advantage %g: must be finite", r.Reward, r.Advantage)
-	case meta.PolicyVersion != "" && r.PolicyVersion != meta.PolicyVersion:
+	if meta.PolicyVersion != "" && r.PolicyVersion != meta.PolicyVersion {
 		return fmt.Errorf("policy version %q in a shard of %q", r.PolicyVersion, meta.PolicyVersion)
 	}
-	for i, s := range r.Steps {
-		if s.Start < 0 || s.Start > s.End || int(s.End) > n {
-			return fmt.Errorf("step %d covers [%d, %d) of %d tokens", i, s.Start, s.End, n)
-		}
-	}
-	for i, s := range r.PolicyVersionSpans {
-		if s.Start < 0 || s.Start > s.End || int(s.End) > n {
-			return fmt.Errorf("policy span %d covers [%d, %d) of %d tokens", i, s.Start, s.End, n)
-		}
-	}
-	return nil
+	return r.Check()
 }
-
-func finite(v float64) bool { return !math.IsNaN(v) && !math.IsInf(v, 0) }
 
 func (m ShardMeta) encode(rows int) arrow.Metadata {
 	return arrow.NewMetadata(

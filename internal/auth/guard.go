@@ -57,7 +57,11 @@ func (g *Guard) Check(ctx context.Context, secret string) (Token, error) {
 	if !strings.HasPrefix(secret, Prefix) {
 		return Token{}, ErrUnknownToken
 	}
-	sum := digest(secret)
+	return g.CheckDigest(ctx, Digest(secret))
+}
+
+// CheckDigest is Check for whoever keeps a secret's digest instead of the secret, to ask again later.
+func (g *Guard) CheckDigest(ctx context.Context, sum string) (Token, error) {
 	token, known, fresh := g.find(sum)
 	if !known || !fresh {
 		g.refresh(ctx, !known)

@@ -39,7 +39,7 @@ func (t *table) change(f func()) {
 }
 
 func row(secret string, scopes ...Scope) stored {
-	sum := digest(secret)
+	sum := Digest(secret)
 	return stored{Token: Token{ID: sum[:12], Name: secret, Scopes: scopes}, sha256: sum}
 }
 
@@ -92,6 +92,20 @@ func TestGuardLooksAgainForAStranger(t *testing.T) {
 	_, err = g.Check(t.Context(), "not ours")
 	require.ErrorIs(t, err, ErrUnknownToken)
 	require.EqualValues(t, 2, table.asked.Load())
+}
+
+func TestCheckByDigest(t *testing.T) {
+	t.Parallel()
+	g, table, now := setup(row("mr_a", GatesRead))
+	token, err := g.CheckDigest(t.Context(), Digest("mr_a"))
+	require.NoError(t, err)
+	require.True(t, token.Allows(GatesRead))
+	_, err = g.CheckDigest(t.Context(), "mr_a")
+	require.ErrorIs(t, err, ErrUnknownToken)
+	table.change(func() { table.rows = nil })
+	*now = now.Add(DefaultTTL)
+	_, err = g.CheckDigest(t.Context(), Digest("mr_a"))
+	require.ErrorIs(t, err, ErrUnknownToken)
 }
 
 func TestMiddleware(t *testing.T) {

@@ -101,8 +101,9 @@ func Revoke(ctx context.Context, pool *pgxpool.Pool, idOrName string) (Token, er
 const firstLock = 0x6d696c6c72616365 // "millrace"
 
 // EnsureFirst makes an admin token if there is no live one, and returns its secret, to be shown once; otherwise the
-// secret is empty.
-func EnsureFirst(ctx context.Context, pool *pgxpool.Pool) (string, error) {
+// secret is empty. keep, if not nil, puts the secret by before the token exists: a crash in between must not leave a
+// token behind whose secret nobody has.
+func EnsureFirst(ctx context.Context, pool *pgxpool.Pool, keep func(secret string) error) (string, error) {
 	var secret string
 	err := pgx.BeginFunc(ctx, pool, func(tx pgx.Tx) error {
 		if _, err := tx.Exec(ctx, `select pg_advisory_xact_lock($1)`, int64(firstLock)); err != nil {
@@ -113,7 +114,9 @@ func EnsureFirst(ctx context.Context, pool *pgxpool.Pool) (string, error) {
 		if err != nil || exists {
 			return err
 		}
-		secret, err = insert(ctx, tx, "first", []Scope{Admin})
+		if secret, err = insert(ctx, tx, "first", []Scope{Admin}); err == nil && keep != nil {
+			err = keep(secret)
+		}
 		return err
 	})
 	if err != nil {
@@ -138,7 +141,7 @@ func insert(ctx context.Context, db interface {
 	secret := Prefix + base64.RawURLEncoding.EncodeToString(random)
 	var created time.Time
 	err := db.QueryRow(ctx, `insert into token (sha256, name, scopes) values ($1, $2, $3) returning created_at`,
-		digest(secret), name, names).Scan(&created)
+		Digest(secret), name, names).Scan(&created)
 	if err != nil {
 		return "", fmt.Errorf("store token %q: %w", name, err)
 	}
@@ -172,8 +175,8 @@ func load(ctx context.Context, pool *pgxpool.Pool) ([]stored, error) {
 	return all, nil
 }
 
-// digest is the name under which a secret is stored. A fast hash is right: the secret has 256 random bits.
-func digest(secret string) string {
+// Digest is the name under which a secret is stored. A fast hash is right: the secret has 256 random bits.
+func Digest(secret string) string {
 	sum := sha256.Sum256([]byte(secret))
 	return hex.EncodeToString(sum[:])
 }

@@ -2,6 +2,7 @@ package auth_test
 
 import (
 	"encoding/json"
+	"errors"
 	"net/http"
 	"net/http/httptest"
 	"strings"
@@ -19,10 +20,14 @@ import (
 func TestTokens(t *testing.T) {
 	t.Parallel()
 	pool, ctx := postgrestest.New(t), t.Context()
-	first, err := auth.EnsureFirst(ctx, pool)
-	require.NoError(t, err)
+	_, err := auth.EnsureFirst(ctx, pool, func(string) error { return errors.New("no space") })
+	require.ErrorContains(t, err, "first token: no space")
+	kept := ""
+	first, err := auth.EnsureFirst(ctx, pool, func(secret string) error { kept = secret; return nil })
+	require.NoError(t, err, "what nobody could keep was not made")
+	require.Equal(t, first, kept)
 	require.Regexp(t, `^mr_[A-Za-z0-9_-]{43}$`, first)
-	again, err := auth.EnsureFirst(ctx, pool)
+	again, err := auth.EnsureFirst(ctx, pool, nil)
 	require.NoError(t, err)
 	require.Empty(t, again, "one is made at first start only")
 
@@ -85,7 +90,7 @@ func TestFirstTokenIsMadeOnce(t *testing.T) {
 	var all sync.WaitGroup
 	for range 4 {
 		all.Go(func() {
-			secret, err := auth.EnsureFirst(t.Context(), pool)
+			secret, err := auth.EnsureFirst(t.Context(), pool, nil)
 			assert.NoError(t, err)
 			mu.Lock()
 			defer mu.Unlock()
@@ -101,7 +106,7 @@ func TestFirstTokenIsMadeOnce(t *testing.T) {
 func TestTokenAPI(t *testing.T) {
 	t.Parallel()
 	pool := postgrestest.New(t)
-	admin, err := auth.EnsureFirst(t.Context(), pool)
+	admin, err := auth.EnsureFirst(t.Context(), pool, nil)
 	require.NoError(t, err)
 	guard := auth.NewGuard(pool, 0)
 	do := func(secret, method, path, body string) (int, map[string]any) {

@@ -82,6 +82,30 @@ func decodeEvent(r Record, partitions int) (*event.SessionEvent, string) {
 	return e, ""
 }
 
+// Stub is what a rejected record leaves for its turn, as the gateway would have left it: the event's identity, the
+// reason and the size. Nil if it can't be read who the event is, or if it stands in the wrong place. A policy can write
+// what no validation lets pass; that its turn has such an event must not look like a loss in transport.
+func Stub(r Record, partitions int, reason string) *event.SessionEvent {
+	e := &event.SessionEvent{}
+	if protoOf(r) != eventProto || e.UnmarshalVT(r.Value) != nil || string(r.Key) != e.SessionId || PartitionOf(r.Key, partitions) != r.Partition {
+		return nil
+	}
+	body := ""
+	m := e.ProtoReflect()
+	if f := m.WhichOneof(m.Descriptor().Oneofs().ByName("body")); f != nil {
+		body = string(f.Name())
+	}
+	stub := &event.SessionEvent{
+		Source: e.Source, EventId: e.EventId, SessionId: e.SessionId, Sequence: e.Sequence, TurnId: e.TurnId,
+		UnitId: e.UnitId, OccurredAt: e.OccurredAt, SentAt: e.SentAt, ReceivedAt: e.ReceivedAt, Privacy: e.Privacy,
+		Body: &event.SessionEvent_Stub{Stub: &event.Stub{Reason: reason, Body: body, Bytes: uint64(len(r.Value))}},
+	}
+	if stub.TurnId == "" || event.Validate(stub) != nil {
+		return nil
+	}
+	return stub
+}
+
 // decodeControl verifies before it parses.
 func decodeControl(r Record, k *Keyring) (*event.ControlRecord, string) {
 	if k.Verify(r) != nil {

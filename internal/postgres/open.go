@@ -2,10 +2,13 @@ package postgres
 
 import (
 	"context"
+	"errors"
 	"fmt"
+	"net"
 	"time"
 
 	"github.com/jackc/pgx/v5"
+	"github.com/jackc/pgx/v5/pgconn"
 	"github.com/jackc/pgx/v5/pgxpool"
 )
 
@@ -35,13 +38,26 @@ func Open(ctx context.Context, url, applicationName string) (*pgxpool.Pool, erro
 	}
 	if err := pool.Ping(ctx); err != nil {
 		pool.Close()
-		return nil, fmt.Errorf("reaching Postgres at %s: %w", where(c), err)
+		return nil, fmt.Errorf("reaching Postgres at %s: %w", where(c), brief(err))
 	}
 	return pool, nil
 }
 
 // where names the server without its password.
 func where(c *pgx.ConnConfig) string { return fmt.Sprintf("%s:%d/%s", c.Host, c.Port, c.Database) }
+
+// brief says in one line why a server can't be reached: pgx tells it once for every address and way of encryption.
+func brief(err error) error {
+	var network *net.OpError
+	var refused *pgconn.PgError
+	switch {
+	case errors.As(err, &refused):
+		return refused
+	case errors.As(err, &network):
+		return network
+	}
+	return err
+}
 
 // InTx runs fn in a transaction and commits it if fn returns nil. An error of the commit itself leaves open whether it
 // took effect: read the truth again before trying again.

@@ -31,7 +31,7 @@ func validateStepCompleted(s *StepCompleted) *Invalid {
 	return first(
 		logprobs(s.OutputLogprobs, output),
 		mask(s.OutputMask, output),
-		versionSpans(s.VersionSpans, output),
+		versionSpans(s.VersionSpans, output, len(s.PromptTokenIds) > 0 || output > 0),
 		sampling(s.Sampling),
 	)
 }
@@ -82,9 +82,9 @@ func mask(bits []byte, output int) *Invalid {
 	return nil
 }
 
-// versionSpans stand in order, don't overlap and lie inside the output; where the tokens were stripped, its length is
-// not known.
-func versionSpans(spans []*VersionSpan, output int) *Invalid {
+// versionSpans stand in order, don't overlap and lie inside the output: without output tokens there are none. Only where
+// the event carries no token ids at all, as when they were stripped, the output's length is not known.
+func versionSpans(spans []*VersionSpan, output int, lengthKnown bool) *Invalid {
 	end := uint32(0)
 	for i, s := range spans {
 		field := fmt.Sprintf("stepCompleted.versionSpans[%d]", i)
@@ -96,7 +96,7 @@ func versionSpans(spans []*VersionSpan, output int) *Invalid {
 			return &Invalid{ReasonOutOfRange, field + ".start", fmt.Sprintf("%d lies before the end %d of the span before", s.Start, end)}
 		case s.End <= s.Start:
 			return &Invalid{ReasonOutOfRange, field + ".end", fmt.Sprintf("%d is not after the start %d", s.End, s.Start)}
-		case output > 0 && int64(s.End) > int64(output):
+		case lengthKnown && int64(s.End) > int64(output):
 			return &Invalid{ReasonOutOfRange, field + ".end", fmt.Sprintf("%d lies outside an output of %d tokens", s.End, output)}
 		}
 		end = s.End

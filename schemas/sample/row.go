@@ -1,6 +1,10 @@
 package sample
 
-import "time"
+import (
+	"fmt"
+	"math"
+	"time"
+)
 
 // Row is one training sequence: a branch of a turn. All per-token arrays cover the whole sequence.
 type Row struct {
@@ -45,6 +49,35 @@ type Row struct {
 
 // Length is the number of tokens of the sequence.
 func (r *Row) Length() int { return len(r.LossMask) }
+
+// Check says which promise of the format the row breaks: arrays of one length, spans inside the sequence, finite
+// numbers.
+func (r *Row) Check() error {
+	n := r.Length()
+	switch {
+	case len(r.InputIDs) != 4*n || len(r.BehaviorLogprobs) != 4*n:
+		return fmt.Errorf("%d mask values, but %d bytes of token ids and %d of log-probs (4 a token)", n, len(r.InputIDs), len(r.BehaviorLogprobs))
+	case r.TokenAdvantages != nil && len(r.TokenAdvantages) != n:
+		return fmt.Errorf("%d tokens, but %d token advantages", n, len(r.TokenAdvantages))
+	case r.PromptLength < 0 || int(r.PromptLength) > n:
+		return fmt.Errorf("prompt_length %d of %d tokens", r.PromptLength, n)
+	case !finite(r.Reward) || !finite(r.Advantage):
+		return fmt.Errorf("reward %g, advantage %g: must be finite", r.Reward, r.Advantage)
+	}
+	for i, s := range r.Steps {
+		if s.Start < 0 || s.Start > s.End || int(s.End) > n {
+			return fmt.Errorf("step %d covers [%d, %d) of %d tokens", i, s.Start, s.End, n)
+		}
+	}
+	for i, s := range r.PolicyVersionSpans {
+		if s.Start < 0 || s.Start > s.End || int(s.End) > n {
+			return fmt.Errorf("policy span %d covers [%d, %d) of %d tokens", i, s.Start, s.End, n)
+		}
+	}
+	return nil
+}
+
+func finite(v float64) bool { return !math.IsNaN(v) && !math.IsInf(v, 0) }
 
 // Step says where a generation stands in the sequence, and what defines its log-probs.
 type Step struct {

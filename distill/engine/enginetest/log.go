@@ -45,17 +45,25 @@ func Log(events []*event.SessionEvent) []engine.Record {
 	return out
 }
 
+// Provide gives the engine the documents of tests that a record needs, as the shell does.
+func Provide(e *engine.Engine, r engine.Record) {
+	documents := Documents()
+	for _, digest := range e.Needs(r) {
+		if document, ok := documents[digest]; ok && !e.Has(digest) {
+			e.Provide(digest, document)
+		}
+	}
+}
+
 // Run applies a log to a new engine and gives everything that settled.
 func Run(records []engine.Record) (*engine.Engine, []engine.Settled) {
 	e := engine.New(engine.Options{Topic: "sessions", UnitKey: []byte("test")})
-	for digest, document := range Documents() {
-		e.Provide(digest, document)
-	}
 	var settled []engine.Settled
 	for _, r := range records {
 		if e.ClosesBefore(r) {
 			e.Boundary()
 		}
+		Provide(e, r)
 		effects := e.Apply(r)
 		if effects.Halt != "" {
 			panic(effects.Halt)

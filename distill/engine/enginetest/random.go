@@ -9,6 +9,7 @@ import (
 	"google.golang.org/protobuf/types/known/timestamppb"
 
 	"millrace/distill/engine"
+	"millrace/internal/unithash"
 	"millrace/schemas/event"
 )
 
@@ -40,6 +41,9 @@ func randomTurn(r *rand.Rand, s *Stream) {
 			s.Version = fmt.Sprintf("v%d", r.IntN(4))
 		}
 		s.Step(uint32(1+r.IntN(30)), time.Duration(200+r.IntN(5000))*time.Millisecond)
+		if r.IntN(15) == 0 {
+			movedWeights(r, s)
+		}
 		switch r.IntN(5) {
 		case 0:
 			s.Call("read_file", event.ToolKind_READ, `{"path":"a.go"}`, event.ToolOutcome_OK)
@@ -73,6 +77,18 @@ func randomTurn(r *rand.Rand, s *Stream) {
 		s.Judge(event.FollowUpClass(1+r.IntN(9)), float64(r.IntN(3)-1), r.Float64())
 	}
 	s.Wait(time.Duration(r.IntN(1800)) * time.Second)
+}
+
+// movedWeights lets the weights move while the last step was generated. What the engine reports as the step's own
+// version may be that at its beginning or at its end; a span may be missing, or reach too far.
+func movedWeights(r *rand.Rand, s *Stream) {
+	step := s.Events[len(s.Events)-1].GetStepCompleted()
+	n := uint32(len(step.GetOutputTokenIds()) / 4)
+	at := uint32(r.IntN(int(n) + 1))
+	step.VersionSpans = []*event.VersionSpan{{Version: "base", Start: 0, End: at}, {Version: "v2", Start: at, End: n + uint32(r.IntN(2))}}
+	if r.IntN(3) == 0 {
+		step.PolicyVersion = "v2"
+	}
 }
 
 // disturb loses, repeats, delays and contradicts events.
@@ -147,6 +163,8 @@ func spoil(r *rand.Rand, log []engine.Record) []engine.Record {
 			extra.Control = &event.ControlRecord{Id: fmt.Sprintf("i-%d", i), Body: &event.ControlRecord_IncidentDeclared{IncidentDeclared: &event.IncidentDeclared{Incident: "inc", StartsAt: timestamppb.New(at.Add(-time.Minute)), EndsAt: timestamppb.New(at.Add(time.Minute))}}}
 		case 4:
 			extra.Control = Config(uint64(1 + r.IntN(5)))
+		case 5:
+			extra.Control = &event.ControlRecord{Id: fmt.Sprintf("erase-%d", i), Body: &event.ControlRecord_UnitErased{UnitErased: &event.UnitErased{UnitHash: unithash.Pseudonym([]byte("test"), fmt.Sprintf("u%d", r.IntN(12)))}}}
 		default:
 			continue
 		}

@@ -4,6 +4,7 @@ import (
 	"encoding/binary"
 	"fmt"
 	"math"
+	"sync"
 	"time"
 
 	"google.golang.org/protobuf/proto"
@@ -23,17 +24,26 @@ var Tools = []byte(`[{"name":"ask_user","kind":"QUESTION","json_schema":{"type":
 	`{"name":"edit_file","kind":"EDIT_FILE","json_schema":{"type":"object","required":["path","text"],"properties":{"path":{"type":"string"},"text":{"type":"string"}},"additionalProperties":false}},` +
 	`{"name":"read_file","kind":"READ","json_schema":{"type":"object","required":["path"],"properties":{"path":{"type":"string"}},"additionalProperties":false}}]`)
 
+// shipped is the shipped spec, read once: tests start many engines.
+var shipped = sync.OnceValue(func() (s struct {
+	name, digest string
+	document     []byte
+},
+) {
+	spec, document := rewardspec.Default()
+	s.name, s.digest, s.document = spec.ID(), arrowfile.SHA256(document), document
+	return s
+})
+
 // Documents are what a configuration of tests refers to, by digest.
 func Documents() map[string][]byte {
-	_, spec := rewardspec.Default()
-	return map[string][]byte{arrowfile.SHA256(spec): spec, arrowfile.SHA256(Tools): Tools}
+	return map[string][]byte{shipped().digest: shipped().document, arrowfile.SHA256(Tools): Tools}
 }
 
 // Config is a configuration with the shipped spec.
 func Config(seq uint64) *event.ControlRecord {
-	spec, document := rewardspec.Default()
 	return &event.ControlRecord{Id: fmt.Sprintf("config-%d", seq), Body: &event.ControlRecord_ConfigAdopted{ConfigAdopted: &event.ConfigAdopted{
-		Seq: seq, RewardSpecDigest: arrowfile.SHA256(document), RewardSpecName: spec.ID(),
+		Seq: seq, RewardSpecDigest: shipped().digest, RewardSpecName: shipped().name,
 		PolicyOrdinals: map[string]int64{"base": 0, "next": 1}, BatchIntervalMs: 60_000,
 	}}}
 }

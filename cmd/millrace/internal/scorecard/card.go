@@ -199,7 +199,8 @@ func (c *Card) calls(turns []*scoredTurn) {
 			}
 			all++
 			tool.Calls++
-			tool.ArgumentBytes += int64(len(call.Raw()))
+			raw, _ := call.Raw()
+			tool.ArgumentBytes += int64(len(raw))
 			tool.OutputBytes += int64(call.Returned.GetOutputBytes())
 			if signal.Failed(call.Returned) {
 				tool.Failed++

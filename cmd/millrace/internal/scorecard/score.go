@@ -102,7 +102,6 @@ func (s *Scored) record(l dialect.Located, e *engine.Engine) engine.Record {
 	if started := l.Event.GetSessionStarted(); started != nil {
 		document, digest := event.ToolSchemaDocument(started.GetTools())
 		s.tools[digest] = document
-		e.Provide(digest, document)
 	}
 	r := engine.Record{Time: micros(l.Event), Event: l.Event}
 	if bad := event.Validate(l.Event); bad != nil {
@@ -113,6 +112,11 @@ func (s *Scored) record(l dialect.Located, e *engine.Engine) engine.Record {
 }
 
 func (s *Scored) apply(e *engine.Engine, r engine.Record) error {
+	for _, digest := range e.Needs(r) {
+		if document, ok := s.tools[digest]; ok && !e.Has(digest) {
+			e.Provide(digest, document)
+		}
+	}
 	effects := e.Apply(r)
 	if effects.Halt != "" {
 		return fmt.Errorf("the engine can't go on: %s", effects.Halt)

@@ -1,25 +1,29 @@
-package feed
+package objstore
 
 import (
 	"context"
 	"errors"
 	"io"
-
-	"millrace/internal/objstore"
 )
 
-// object reads an object of the store from any place: a seek costs nothing until the next read.
-type object struct {
+// Reader reads an object from any place, as http.ServeContent does for ranges: a seek costs nothing until the next
+// read. It is for one goroutine.
+type Reader struct {
 	ctx   context.Context // of the request that reads it
-	store objstore.Store
+	store Store
 	key   string
 	size  int64
 	at    int64
 	body  io.ReadCloser // open at at, or nil
 }
 
+// NewReader makes a reader of an object of a known size; nothing is opened yet. The caller closes it.
+func NewReader(ctx context.Context, store Store, key string, size int64) *Reader {
+	return &Reader{ctx: ctx, store: store, key: key, size: size}
+}
+
 // Seek moves the place of the next read.
-func (o *object) Seek(offset int64, whence int) (int64, error) {
+func (o *Reader) Seek(offset int64, whence int) (int64, error) {
 	switch whence {
 	case io.SeekCurrent:
 		offset += o.at
@@ -39,7 +43,7 @@ func (o *object) Seek(offset int64, whence int) (int64, error) {
 }
 
 // Read opens the object where the last seek went, and reads on.
-func (o *object) Read(p []byte) (int, error) {
+func (o *Reader) Read(p []byte) (int, error) {
 	if o.at >= o.size {
 		return 0, io.EOF
 	}
@@ -56,7 +60,7 @@ func (o *object) Read(p []byte) (int, error) {
 }
 
 // Close closes what is open.
-func (o *object) Close() error {
+func (o *Reader) Close() error {
 	if o.body == nil {
 		return nil
 	}
