@@ -40,17 +40,6 @@ func (c *Control) configure(ctx context.Context, now time.Time) (bool, error) {
 	return false, experiment.WriteConfig(ctx, c.deps.DB, c.deps.WriteControl, c.write, now)
 }
 
-// AdoptConfig makes the next configuration by a change to the last one and writes it into every partition. change
-// sees an empty one before the first. It needs no leadership: the highest seq wins.
-func AdoptConfig(ctx context.Context, deps Deps, now time.Time, why string, change func(*event.ConfigAdopted) error) error {
-	write := func(ctx context.Context, fn func(pgx.Tx) error) error { return pgx.BeginFunc(ctx, deps.DB, fn) }
-	err := write(ctx, func(tx pgx.Tx) error { return experiment.Propose(ctx, tx, now, why, change) })
-	if err != nil {
-		return err
-	}
-	return experiment.WriteConfig(ctx, deps.DB, deps.WriteControl, write, now)
-}
-
 // moveCandidate moves the candidate that is in flight by one step, or ends it when a step has missed its time.
 func (c *Control) moveCandidate(ctx context.Context, now time.Time) (bool, error) {
 	k, err := candidate.InFlight(ctx, c.deps.DB)

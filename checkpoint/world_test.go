@@ -18,6 +18,7 @@ import (
 
 	"millrace/checkpoint/candidate"
 	"millrace/checkpoint/cut"
+	"millrace/checkpoint/experiment"
 	"millrace/checkpoint/release"
 	"millrace/internal/arrowfile"
 	"millrace/internal/objstore"
@@ -58,10 +59,12 @@ func setup(t *testing.T) *world {
 	w.cfg.Topic, w.cfg.Partitions, w.cfg.Owner, w.cfg.Anchor = "events", 2, "here", start
 	w.cfg.Cut.MinRows, w.cfg.Cut.MinUnits, w.cfg.Cut.PartBytes = 100, 10, 1<<16
 	w.tx(func(tx pgx.Tx) error { return release.Init(t.Context(), tx, "base", "me", at(-1, 0)) })
-	require.NoError(t, AdoptConfig(t.Context(), w.deps(), at(-1, 0), "first", func(c *event.ConfigAdopted) error {
-		c.RewardSpecDigest, c.RewardSpecName = "digest", "composer@1"
-		return nil
-	}))
+	w.tx(func(tx pgx.Tx) error {
+		return experiment.Propose(t.Context(), tx, at(-1, 0), "first", func(c *event.ConfigAdopted) error {
+			c.RewardSpecDigest, c.RewardSpecName = "digest", "composer@1"
+			return nil
+		})
+	})
 	return w
 }
 
@@ -157,13 +160,25 @@ func (w *world) interval() {
 	w.shard("base", 0, 1001, 30) // after the mark
 }
 
-// submission is what a trainer hands in that read the whole cut.
-func (w *world) submission(cutID, version string) *candidate.Submission {
+// manifest reads a cut's manifest, which has to add up.
+func (w *world) manifest(cutID string) (m cut.Manifest) {
 	w.t.Helper()
 	body, err := w.store.Get(w.t.Context(), cut.ManifestKey(cutID))
 	require.NoError(w.t, err)
-	m, err := cut.ParseManifest(body)
-	require.NoError(w.t, err)
+	require.NoError(w.t, json.Unmarshal(body, &m))
+	require.NoError(w.t, m.Check())
+	rows := int64(0)
+	for _, p := range m.Parts {
+		rows += p.Rows
+	}
+	require.Equal(w.t, m.Taken, rows)
+	return m
+}
+
+// submission is what a trainer hands in that read the whole cut.
+func (w *world) submission(cutID, version string) *candidate.Submission {
+	w.t.Helper()
+	m := w.manifest(cutID)
 	weights := []byte("weights of " + version)
 	require.NoError(w.t, w.store.PutIfAbsent(w.t.Context(), "weights/"+version+"/model.safetensors", weights))
 	s := &candidate.Submission{

@@ -83,7 +83,7 @@ type Distill struct {
 	partitions  int
 
 	mu       sync.Mutex
-	workers  map[int32]*holding
+	workers  map[int32]*hold
 	failures map[int32]failures
 	running  sync.WaitGroup
 }
@@ -94,8 +94,8 @@ type failures struct {
 	n      int
 }
 
-// holding is a partition that is being worked on.
-type holding struct{ stop context.CancelFunc }
+// hold is one worker's time on a partition.
+type hold struct{ stop context.CancelFunc }
 
 // New makes the role; nothing runs before Run.
 func New(cfg Config, pool *pgxpool.Pool, log Log, deadLetters DeadLetters, store Store, keyring *eventlog.Keyring,
@@ -107,7 +107,7 @@ func New(cfg Config, pool *pgxpool.Pool, log Log, deadLetters DeadLetters, store
 	return &Distill{
 		cfg: cfg, pool: pool, log: log, deadLetters: deadLetters, store: store, keyring: keyring, logger: logger,
 		leases:  &leases{pool: pool, topic: cfg.Topic, owner: cfg.Owner, term: cfg.LeaseTerm},
-		metrics: newMetrics(registry), workers: map[int32]*holding{}, failures: map[int32]failures{},
+		metrics: newMetrics(registry), workers: map[int32]*hold{}, failures: map[int32]failures{},
 	}, nil
 }
 
@@ -209,19 +209,24 @@ func (d *Distill) held() int {
 
 func (d *Distill) start(ctx context.Context, lease *Lease) {
 	ctx, cancel := context.WithCancel(ctx)
-	mine := &holding{cancel}
+	h := &hold{cancel}
 	d.mu.Lock()
-	d.workers[lease.Partition] = mine
+	d.workers[lease.Partition] = h
 	d.mu.Unlock()
 	d.running.Go(func() {
 		defer cancel()
 		d.hold(ctx, lease)
-		d.mu.Lock()
-		if d.workers[lease.Partition] == mine { // given back, it may be ours again
-			delete(d.workers, lease.Partition)
-		}
-		d.mu.Unlock()
+		d.ended(lease.Partition, h)
 	})
+}
+
+// ended takes a hold out of the list, unless the partition was claimed anew while its worker was on its way out.
+func (d *Distill) ended(partition int32, h *hold) {
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	if d.workers[partition] == h {
+		delete(d.workers, partition)
+	}
 }
 
 // hold runs the partition until it is lost or given back. After a commit whose outcome is not known it takes the

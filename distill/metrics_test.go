@@ -49,3 +49,14 @@ func TestClientsMakeNoSeries(t *testing.T) {
 		"control rewarded base ": 1, " rewarded none ": 1, "candidate rewarded other ": 2, "other rewarded base ": 2,
 	}, found)
 }
+
+// TestALateEndLeavesTheNextHoldAlone ends a worker whose partition was claimed anew meanwhile.
+func TestALateEndLeavesTheNextHoldAlone(t *testing.T) {
+	t.Parallel()
+	before, next := &hold{}, &hold{}
+	d := &Distill{workers: map[int32]*hold{3: next}}
+	d.ended(3, before)
+	require.Equal(t, 1, d.held())
+	d.ended(3, next)
+	require.Zero(t, d.held())
+}

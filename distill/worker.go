@@ -102,7 +102,8 @@ func (w *worker) apply(ctx context.Context, record eventlog.Record) error {
 	return nil
 }
 
-// decode is the engine's view of a record. An event that is rejected, but can be read who it is, leaves its stub.
+// decode is the engine's view of a record. An event that can't be taken, but can be read who it is, leaves its stub: its
+// turn must not miss it. The record is a dead letter all the same.
 func decode(record eventlog.Record, keyring *eventlog.Keyring, partitions int) engine.Record {
 	r := engine.Record{Offset: record.Offset, Time: record.Time.UnixMicro()}
 	r.Event, r.Control, r.Reject = eventlog.Decode(record, keyring, partitions)

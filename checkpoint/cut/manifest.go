@@ -1,10 +1,6 @@
 package cut
 
-import (
-	"encoding/json"
-	"fmt"
-	"time"
-)
+import "time"
 
 // ManifestKey is where a cut's manifest stands in the object store. It is written once, after everything it names.
 func ManifestKey(cut string) string { return "cuts/" + cut + "/manifest.json" }
@@ -38,23 +34,4 @@ type Part struct {
 	Bytes  int64  `json:"bytes"`
 	Rows   int64  `json:"rows"`
 	Tokens int64  `json:"tokens"`
-}
-
-// ParseManifest reads a manifest and checks that it adds up.
-func ParseManifest(body []byte) (*Manifest, error) {
-	var m Manifest
-	if err := json.Unmarshal(body, &m); err != nil {
-		return nil, fmt.Errorf("cut manifest: %w", err)
-	}
-	if m.Version != 1 {
-		return nil, fmt.Errorf("cut manifest: format %d, this build reads 1", m.Version)
-	}
-	var rows int64
-	for _, p := range m.Parts {
-		rows += p.Rows
-	}
-	if rows != m.Taken {
-		return nil, fmt.Errorf("cut manifest of %s: %d rows in parts, %d in all", m.Cut, rows, m.Taken)
-	}
-	return &m, m.Check()
 }

@@ -109,6 +109,7 @@ func TestDecisions(t *testing.T) {
 		{name: "an uneven split early", change: []func(*Policy, *Evidence){before(10), func(_ *Policy, e *Evidence) { e.ExposedUnits = Arms{2200, 1800} }}, want: Invalid},
 		{name: "the candidate's units lose their telemetry", change: []func(*Policy, *Evidence){func(_ *Policy, e *Evidence) { e.UnitsWithTelemetry = &Arms{2005, 1700} }}, want: Invalid, because: "units with a settled turn"},
 		{name: "the control's units settle later, as they ask more", change: []func(*Policy, *Evidence){before(10), func(_ *Policy, e *Evidence) { e.UnitsWithTelemetry = &Arms{1700, 2005} }}, want: Running},
+		{name: "no early win while one arm's units are missing", change: []func(*Policy, *Evidence){before(120), func(_ *Policy, e *Evidence) { e.UnitsWithTelemetry = &Arms{2005, 1700} }}, want: Running},
 		{name: "units in both arms", change: []func(*Policy, *Evidence){func(_ *Policy, e *Evidence) { e.MultiExposed = 45 }}, want: Invalid, because: "units seen in both arms: 45 of 3,955"},
 		{name: "events of one arm get lost", change: []func(*Policy, *Evidence){candidate("incomplete", .03)}, want: Invalid, because: "incomplete turns"},
 		{name: "invalid beats rollback", change: []func(*Policy, *Evidence){candidate("incomplete", .03), candidate("malformed_calls", .05)}, want: Invalid},

@@ -19,12 +19,6 @@ func Power(effect, se, z float64) float64 { return UpperTail(z - effect/se) }
 // Detectable is the smallest effect that clears zero by z with the given power.
 func Detectable(se, z, power float64) float64 { return (z + UpperPoint(1-power)) * se }
 
-// EventsFor is the number of events in both arms at which an effect clears zero by z with the given power.
-func EventsFor(effect, u, designEffect, z, power float64) float64 {
-	root := (z + UpperPoint(1-power)) * u / effect
-	return 4 * designEffect * root * root
-}
-
 // SampleFor is the size of both arms at which the effect is found at z with the given power, for an arm's
 // variance per unit and kappa = control units per candidate unit (the formula of Spotify's confidence).
 func SampleFor(effect, variance, kappa, z, power float64) float64 {

@@ -105,7 +105,7 @@ func (p *parts) watch() {
 	if p.pool != nil {
 		at := p.pool.Config().ConnConfig
 		places = append(places, telemetry.Place{
-			Name: "Postgres", At: fmt.Sprintf("%s:%d/%s", at.Host, at.Port, at.Database), Suspects: postgres.Away, Probe: p.pool.Ping,
+			Name: "Postgres", At: fmt.Sprintf("%s:%d/%s", at.Host, at.Port, at.Database), Suspects: postgres.Away, Probe: p.pingAnew,
 		})
 	}
 	if p.store != nil {
@@ -117,6 +117,15 @@ func (p *parts) watch() {
 	logger, outages := telemetry.Watch(p.logger, places...)
 	p.logger = logger
 	p.closers = append(p.closers, outages.Close)
+}
+
+// pingAnew asks Postgres; if that fails then not on a connection which has broken.
+func (p *parts) pingAnew(ctx context.Context) error {
+	if p.pool.Ping(ctx) == nil {
+		return nil
+	}
+	p.pool.Reset()
+	return p.pool.Ping(ctx)
 }
 
 // reachable asks the log's brokers, on a connection of its own: an old one may still look well.

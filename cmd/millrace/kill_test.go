@@ -10,11 +10,12 @@ import (
 	"testing"
 	"time"
 
+	"github.com/jackc/pgx/v5"
 	"github.com/jackc/pgx/v5/pgxpool"
 	"github.com/stretchr/testify/require"
 	"google.golang.org/protobuf/types/known/timestamppb"
 
-	"millrace/checkpoint"
+	"millrace/checkpoint/experiment"
 	"millrace/internal/eventlog"
 	"millrace/internal/postgres"
 	"millrace/schemas/event"
@@ -135,19 +136,20 @@ func adoptExperiment(t *testing.T, i *instance) {
 	require.NoError(t, err)
 	defer writer.Close()
 	now := time.Now()
-	err = checkpoint.AdoptConfig(t.Context(), checkpoint.Deps{
-		DB: pool,
-		WriteControl: func(ctx context.Context, r *event.ControlRecord) error {
-			return eventlog.WriteControl(ctx, writer, keyring, cfg, r, now)
-		},
-	}, now, "a test's experiment", func(c *event.ConfigAdopted) error {
-		c.Experiments = []*event.Experiment{{
-			Id: testExperiment, StartsAt: timestamppb.New(now.Add(-time.Minute)), CountsUntil: timestamppb.New(now.Add(time.Hour)),
-			EndsAt: timestamppb.New(now.Add(2 * time.Hour)), LatencyThresholdMs: 500,
-		}}
-		return nil
-	})
-	require.NoError(t, err)
+	write := func(ctx context.Context, fn func(pgx.Tx) error) error { return postgres.InTx(ctx, pool, fn) }
+	require.NoError(t, write(t.Context(), func(tx pgx.Tx) error {
+		return experiment.Propose(t.Context(), tx, now, "a test's experiment", func(c *event.ConfigAdopted) error {
+			c.Experiments = []*event.Experiment{{
+				Id: testExperiment, StartsAt: timestamppb.New(now.Add(-time.Minute)), CountsUntil: timestamppb.New(now.Add(time.Hour)),
+				EndsAt: timestamppb.New(now.Add(2 * time.Hour)), LatencyThresholdMs: 500,
+			}}
+			return nil
+		})
+	}))
+	record := func(ctx context.Context, r *event.ControlRecord) error {
+		return eventlog.WriteControl(ctx, writer, keyring, cfg, r, now)
+	}
+	require.NoError(t, experiment.WriteConfig(t.Context(), pool, record, write, now))
 }
 
 // awaitSettled waits until everything that stands in the log now is committed and no turn is open.

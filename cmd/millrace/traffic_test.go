@@ -142,8 +142,13 @@ type flow struct {
 // play sends the traffic to an instance as time passes, through all of its deaths.
 func play(t *testing.T, i *instance, source *traffic) *flow {
 	t.Helper()
+	return playTo(t, i.listen, i.token(), source)
+}
+
+func playTo(t *testing.T, listen, token string, source *traffic) *flow {
+	t.Helper()
 	driver, err := drive.New(drive.Config{
-		URL: "http://" + i.listen, Token: i.token(), Step: 100 * time.Millisecond, Batch: 100, MostPause: 300 * time.Millisecond,
+		URL: "http://" + listen, Token: token, Step: 100 * time.Millisecond, Batch: 100, MostPause: 300 * time.Millisecond,
 		Documents: map[string][]byte{arrowfile.SHA256(enginetest.Tools): enginetest.Tools},
 		Advance: func(ctx context.Context, now time.Time) error {
 			if source.over.Load() {

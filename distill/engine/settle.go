@@ -85,7 +85,7 @@ func (e *Engine) forgetSessions() {
 		}
 	}
 	e.incidents = slices.DeleteFunc(e.incidents, func(i *event.IncidentDeclared) bool {
-		return i.GetEndsAt().AsTime().UnixMicro() < e.logTime-2*e.limits.maxTurn
+		return i.GetEndsAt().AsTime().UnixMicro() < e.logTime-2*e.limits.maxTurn-e.limits.memory // settle_after may be long
 	})
 }
 

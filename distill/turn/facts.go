@@ -53,7 +53,7 @@ func (c *Call) GetKind() event.ToolKind {
 // Raw is the call's arguments as the model wrote them; sent is false where the backend did not send them, which is
 // not the same as empty ones.
 func (c *Call) Raw() (raw []byte, sent bool) {
-	switch body := c.ToolCalled.GetRaw().(type) {
+	switch body := c.GetRaw().(type) {
 	case *event.ToolCalled_Arguments:
 		return []byte(body.Arguments), true
 	case *event.ToolCalled_ArgumentsBytes:

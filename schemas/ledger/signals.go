@@ -53,7 +53,7 @@ var Signals = []SignalDef{
 	{"effort.tool_output_tokens", "tokens that tools returned"},
 	{"effort.final_tokens", "tokens of text to the user"},
 	{"effort.model_s", "seconds of generation, summed over the steps"},
-	{"effort.wall_s", "seconds from the request to the end of the turn"},
+	{"effort.wall_s", "seconds from the request to the end of the turn; of one that never ended, for how long it was waited for"},
 	{"effort.time_to_first_token_s", "seconds to the first token of the first step"},
 	{"care.verified_after_edit", "0 or 1: a check ran after the last edit"},
 	{"care.checks_broken", "0 or 1: a check had fewer failures before the turn's edits than after"},

@@ -151,7 +151,11 @@ func spoil(r *rand.Rand, log []engine.Record) []engine.Record {
 	for i, x := range log {
 		out = append(out, x)
 		extra := engine.Record{Time: x.Time}
-		switch r.IntN(400) {
+		kind := r.IntN(400)
+		if i == len(log)/2 {
+			kind = 1 // every log has at least one cut
+		}
+		switch kind {
 		case 0:
 			extra.Reject = "not_protobuf"
 		case 1:

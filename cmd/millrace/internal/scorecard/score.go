@@ -80,7 +80,7 @@ func Score(c Config) (*Scored, error) {
 		},
 	}}})
 	for _, located := range s.Read.Events {
-		add(s.record(located, e))
+		add(s.record(located))
 	}
 	add(engine.Record{
 		Time:    micros(last) + (max(maxTurn, spec.SettleAfter) + lateness).Microseconds(),
@@ -97,7 +97,7 @@ func Score(c Config) (*Scored, error) {
 
 // record is an event as the log would hold it: checked, and with its tool schemas registered, which is the gateway's
 // work elsewhere.
-func (s *Scored) record(l dialect.Located, e *engine.Engine) engine.Record {
+func (s *Scored) record(l dialect.Located) engine.Record {
 	l.Event.SchemaRegistered = true
 	if started := l.Event.GetSessionStarted(); started != nil {
 		document, digest := event.ToolSchemaDocument(started.GetTools())
