@@ -52,7 +52,7 @@ func TestKillNine(t *testing.T) {
 	r := rand.New(rand.NewPCG(seed, 1))
 
 	i := newInstance(t, "--spec", quickSpec(t), "--partitions", strconv.Itoa(killedPartitions), "--lateness", "1s",
-		"--max-turn", "20s", "--dedupe-window", "60s", "--batch-interval", "1s", "--batch-rows", "60")
+		"--max-turn", "12s", "--dedupe-window", "60s", "--batch-interval", "1s", "--batch-rows", "60")
 	i.start()
 	i.ready()
 	adoptExperiment(t, i)
@@ -69,11 +69,14 @@ func TestKillNine(t *testing.T) {
 	i.start()
 	i.ready()
 	stats := flow.finish()
+	finished := time.Now()
 	awaitSettled(t, i)
+	t.Logf("settled %s after the last event", time.Since(finished).Round(time.Millisecond))
 	require.Zero(t, i.stop(), "it said:\n%s", i.output)
 	i.output.requireClean(t)
 	t.Logf("%d events accepted, %d sent again, in %d requests; it said:\n%s", stats.Accepted, stats.SentAgain, stats.Requests, i.output)
 
+	compared := time.Now()
 	old := openRemains(t, i)
 	logged := old.loggedEvents(t, killedPartitions)
 	for id := range flow.source.ids() {
@@ -89,7 +92,8 @@ func TestKillNine(t *testing.T) {
 	require.NotEmpty(t, got.samples)
 	pool, store := old.undisturbed(t, got.committed)
 	got.requireSame(t, readProduct(t, pool, store))
-	t.Logf("%d ledger rows and %d samples in %d files are equal", len(got.rows), len(got.samples), len(got.tables["shards"]))
+	t.Logf("%d ledger rows and %d samples in %d files are equal; the comparison took %s", len(got.rows), len(got.samples), len(got.tables["shards"]),
+		time.Since(compared).Round(time.Millisecond))
 }
 
 // awaitMoment waits for the moment of a kill: any at all, the start included, or one while files are being written and

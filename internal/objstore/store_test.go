@@ -4,6 +4,7 @@ import (
 	"context"
 	"fmt"
 	"io"
+	"io/fs"
 	"net/http"
 	"net/http/httptest"
 	"os"
@@ -361,4 +362,17 @@ func TestCheckFindsStoresThatOverwrite(t *testing.T) {
 	s, err := NewS3(S3Config{Bucket: "millrace", Endpoint: server.URL, Region: "us-east-1", AccessKey: "k", SecretKey: "s"})
 	require.NoError(t, err)
 	require.ErrorContains(t, s.Check(t.Context()), "overwrites objects")
+}
+
+// What a person can mend while the process waits is worth another try.
+func TestFolderThatMayNotBeWrittenIsTriedAgain(t *testing.T) {
+	t.Parallel()
+	f, err := NewFolder(t.TempDir())
+	require.NoError(t, err)
+	for _, reason := range []error{syscall.EACCES, syscall.EPERM, syscall.EROFS} {
+		err := f.wrap("put", "key", &fs.PathError{Op: "open", Path: "/somewhere", Err: reason})
+		require.ErrorIs(t, err, ErrUnavailable)
+		require.True(t, Retryable(err))
+		require.ErrorContains(t, err, "give this user the right to write there")
+	}
 }
