@@ -21,7 +21,8 @@ func TestRolesLookAtTheTopics(t *testing.T) {
 	right := eventlog.Config{Brokers: broker.Brokers(), Topic: defaultTopic, Partitions: 2}
 	require.NoError(t, eventlog.Ensure(t.Context(), right))
 	wrong, away := right, right
-	wrong.Retention = time.Hour
+	wrong.Topic, wrong.Retention = "short", time.Hour
+	require.NoError(t, eventlog.Ensure(t.Context(), wrong))
 	away.Brokers = []string{"127.0.0.1:1"}
 
 	for name, c := range map[string]struct {
@@ -31,7 +32,7 @@ func TestRolesLookAtTheTopics(t *testing.T) {
 		problem string
 	}{
 		"right":            {right, true, true, ""},
-		"wrong":            {wrong, true, false, "topic millrace.sessions: retention.ms is 604800000, wanted 3600000"},
+		"wrong":            {wrong, true, false, "topic short: retention.ms is 3600000"},
 		"wrong, for all":   {wrong, false, true, "retention.ms"},
 		"away":             {away, false, true, ""},
 		"away, for reader": {away, true, false, ""},
