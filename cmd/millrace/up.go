@@ -19,6 +19,7 @@ import (
 	"millrace/internal/auth"
 	"millrace/internal/embedded"
 	"millrace/internal/postgres"
+	"millrace/schemas/gatepolicy"
 )
 
 // UpCommand runs everything in one process, on an embedded broker, a Postgres of its own and a local folder.
@@ -35,7 +36,7 @@ type UpCommand struct {
 	Windows    `embed:"" group:"windows"`
 	Cycle      `embed:"" group:"windows"`
 
-	Demo      bool   `group:"demo" help:"Simulated traffic and a reference trainer on a simulated clock: a whole five-hour cycle in about a minute."`
+	Demo      bool   `group:"demo" help:"Simulated traffic and a reference trainer on a simulated clock: a whole cycle, of five hours at most, in about a minute. Replaces the last demo's data."`
 	Once      bool   `group:"demo" help:"With --demo: end after one cycle; exit 0 only if every law held."`
 	Candidate string `group:"demo" enum:"better,null,worse" default:"better" help:"With --demo: what the candidate truly is: ${enum}."`
 	Seed      uint64 `group:"demo" default:"1" help:"With --demo: seed of the traffic."`
@@ -48,7 +49,9 @@ func (c *UpCommand) Help() string {
 
   millrace up                    then send events: docs/events.md
   millrace up --demo             watch a whole cycle, and look around
-  millrace up --demo --once      the same as a test`
+  millrace up --demo --once      the same as a test
+
+A demo has a folder of its own below --data. The next one deletes what it holds, and nothing else.`
 }
 
 // Run implements the command.
@@ -59,9 +62,15 @@ func (c *UpCommand) Run(ctx context.Context, out *Output) error {
 	if c.Demo {
 		return c.runDemo(ctx, out)
 	}
+	if c.Candidate != "better" || c.Seed != 1 || c.Units != 4000 {
+		return usagef("--candidate, --seed and --units go with --demo")
+	}
 	h, err := c.openHouse(ctx, out, c.Data, time.Now())
 	if err != nil {
-		return unlessStopped(ctx, err)
+		if err = unlessStopped(ctx, err); err == nil {
+			out.Print("stopped")
+		}
+		return err
 	}
 	defer h.close()
 	cfg, err := c.config()
@@ -78,6 +87,33 @@ func (c *UpCommand) Run(ctx context.Context, out *Output) error {
 		return err
 	}
 	out.Print("stopped; everything acknowledged is kept in %s", c.Data)
+	return nil
+}
+
+// check refuses, before anything is deleted or made, what would be refused later.
+func (c *UpCommand) check() error {
+	if c.Partitions < 0 {
+		return usagef("--partitions %d: give at least 1", c.Partitions)
+	}
+	if c.KafkaPort < 0 || c.KafkaPort > 65535 {
+		return usagef("--kafka-port %d: give a port, or 0 for any", c.KafkaPort)
+	}
+	if c.Every <= 0 {
+		return usagef("--every %s: give a time above zero", c.Every)
+	}
+	if err := c.Windows.check(); err != nil {
+		return err
+	}
+	if _, _, err := readSpec(c.Spec); err != nil {
+		return err
+	}
+	cfg, err := c.config()
+	if err != nil {
+		return err
+	}
+	if _, err := gatepolicy.Parse(cfg.Policy); err != nil {
+		return fmt.Errorf("--policy %s: %w", c.Policy, err)
+	}
 	return nil
 }
 
@@ -98,8 +134,7 @@ func (c *UpCommand) openHouse(ctx context.Context, out *Output, dir string, now 
 	if err != nil {
 		return nil, err
 	}
-	// What may be refused comes before anything is deleted or made.
-	if _, _, err := readSpec(c.Spec); err != nil {
+	if err := c.check(); err != nil {
 		return nil, err
 	}
 	h = &house{}
@@ -261,7 +296,7 @@ func (h *house) greet(out *Output) {
 		out.Print("page http://%s   token %s  (shown once)", h.listener.Addr(), h.token)
 		return
 	}
-	out.Print("page http://%s", h.listener.Addr())
+	out.Print("page http://%s   token: as shown at the first start; another one: millrace token create NAME --scope admin", h.listener.Addr())
 }
 
 // close stops what was started, last first.
