@@ -8,11 +8,13 @@ import (
 	"net"
 	"os"
 	"path/filepath"
+	"strings"
 	"time"
 
 	"github.com/jackc/pgx/v5"
 
 	"millrace/checkpoint"
+	"millrace/checkpoint/experiment"
 	"millrace/checkpoint/release"
 	"millrace/distill"
 	"millrace/ingest"
@@ -123,6 +125,7 @@ type house struct {
 	listener net.Listener
 	door     *door
 	services string // in words
+	objects  string // folder of the object store
 	weights  string // folder below the data folder that a local trainer may leave its weights in
 	token    string // "" unless it was made just now
 	stops    []func() error
@@ -179,6 +182,7 @@ func (c *UpCommand) openHouse(ctx context.Context, out *Output, dir string, now 
 		url, database = pg.URL(), fmt.Sprintf("postgres %s (local)", pg.Version())
 	}
 	objects := filepath.Join(dir, "objects")
+	h.objects = objects
 	h.weights = filepath.Join(dir, "weights")
 	places := []place{
 		ControlKey{keys.ControlKey},
@@ -212,6 +216,9 @@ func (c *UpCommand) openHouse(ctx context.Context, out *Output, dir string, now 
 	if err := initRelease(ctx, h.parts, c.Init, now); err != nil {
 		return h, err
 	}
+	if err := c.sayWhatIsNotAdopted(ctx, out, h.parts); err != nil {
+		return h, err
+	}
 	// The token's only copy is kept before it is good for anything.
 	_, err = auth.EnsureFirst(ctx, h.pool, func(secret string) error {
 		h.token = secret
@@ -237,10 +244,37 @@ func initRelease(ctx context.Context, p *parts, version string, now time.Time) e
 	return postgres.InTx(ctx, p.pool, func(tx pgx.Tx) error { return release.Init(ctx, tx, version, "millrace up", now) })
 }
 
+// sayWhatIsNotAdopted warns, in one line, of flags that count at the first start only and differ from what is in force.
+func (c *UpCommand) sayWhatIsNotAdopted(ctx context.Context, out *Output, p *parts) error {
+	var kept []string
+	history, err := release.History(ctx, p.pool)
+	if err != nil {
+		return err
+	}
+	if c.Init != "base-0" && len(history) > 0 && history[0].Version != c.Init {
+		kept = append(kept, fmt.Sprintf("--init %s (it was %s)", c.Init, history[0].Version))
+	}
+	inForce, err := experiment.Config(ctx, p.pool)
+	if err != nil {
+		return err
+	}
+	if inForce != nil {
+		differing, err := c.differing(inForce)
+		if err != nil {
+			return err
+		}
+		kept = append(kept, differing...)
+	}
+	if len(kept) > 0 {
+		fmt.Fprintf(out.Err, "not adopted, since it counts at the first start only: %s\n", strings.Join(kept, ", "))
+	}
+	return nil
+}
+
 // leaveAddress lets the commands of this machine's user find the server.
 func (h *house) leaveAddress(dir string) error {
 	path := filepath.Join(dir, clientFile)
-	address := clientAddress{Server: "http://" + h.listener.Addr().String(), Token: h.token, Postgres: h.postgres, Topic: h.cfg.Topic}
+	address := clientAddress{Server: "http://" + h.listener.Addr().String(), Token: h.token, Postgres: h.postgres, Topic: h.cfg.Topic, Kafka: h.cfg.Brokers, Objects: h.objects}
 	if h.token == "" {
 		old := clientAddress{}
 		if body, err := os.ReadFile(path); err == nil {
