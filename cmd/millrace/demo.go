@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"os"
 	"path/filepath"
+	"strings"
 	"sync/atomic"
 	"time"
 
@@ -131,7 +132,8 @@ func (c *UpCommand) demonstrate(ctx context.Context, out *Output) error {
 		err = d.finish(ctx, time.Since(began), c.Seed)
 	}
 	if err == nil && !c.Once {
-		out.Print("everything stays up, its clock goes on in real time from %s: look around, then Ctrl-C", minute(d.clock.Now())+" UTC")
+		out.Print("everything stays up, its clock goes on in real time from %s UTC; what is sent now, or cut, is committed within %s: look around, then Ctrl-C",
+			minute(d.clock.Now()), strings.TrimSuffix(demoBatch.String(), "0s"))
 		if err := d.goOn(ctx, served); err != nil {
 			return err
 		}

@@ -60,9 +60,9 @@ func TestTrainedTokensAreCountedBySpans(t *testing.T) {
 func TestThePointerIsCompared(t *testing.T) {
 	t.Parallel()
 	live := &release.Release{Seq: 3, Version: "v2"}
-	require.Empty(t, pointsElsewhere([]byte(`{"seq":3,"version":"v2"}`), live))
-	require.NotEmpty(t, pointsElsewhere([]byte(`{"seq":3,"version":"v1","former":"v2"}`), live), "named, but not as what is live")
-	require.NotEmpty(t, pointsElsewhere([]byte(`{"seq":2,"version":"v2"}`), live))
+	require.Empty(t, pointsElsewhere([]byte(`{"release":3,"version":"v2"}`), live))
+	require.NotEmpty(t, pointsElsewhere([]byte(`{"release":3,"version":"v1","former":"v2"}`), live), "named, but not as what is live")
+	require.NotEmpty(t, pointsElsewhere([]byte(`{"release":2,"version":"v2"}`), live))
 	require.NotEmpty(t, pointsElsewhere([]byte(`nonsense`), live))
 }
 

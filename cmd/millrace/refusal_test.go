@@ -53,7 +53,7 @@ func TestUpRefuses(t *testing.T) {
 		"no such spec":       {[]string{"--data", fresh, "--listen", "127.0.0.1:0", "--spec", "/nowhere.yaml"}, exitFailed, "reward spec: open /nowhere.yaml: no such file"},
 		"no Postgres URL":    {[]string{"--data", fresh, "--listen", "127.0.0.1:0", "--postgres", "nonsense"}, exitUsage, "--postgres: cannot parse"},
 		"units alone":        {[]string{"--units", "9"}, exitUsage, "--candidate, --seed and --units go with --demo"},
-		"no partitions":      {[]string{"--data", fresh, "--listen", "127.0.0.1:0", "--partitions", "-1"}, exitUsage, "--partitions -1: give at least 1"},
+		"no partitions":      {[]string{"--data", fresh, "--listen", "127.0.0.1:0", "--partitions=-1"}, exitUsage, "--partitions -1: give at least 1"},
 		"once alone":         {[]string{"--once"}, exitUsage, "--once goes with --demo"},
 	} {
 		t.Run(name, func(t *testing.T) {
