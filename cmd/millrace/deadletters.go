@@ -28,6 +28,7 @@ type DeadLettersCommand struct {
 type DeadLog struct {
 	Brokers `embed:""`
 	Topic   string `group:"places" env:"MILLRACE_TOPIC" default:"${default_topic}" help:"The topic of session events; the dead letters are in TOPIC.dead."`
+	Data    string `group:"places" env:"MILLRACE_DATA" default:"./millrace-data" help:"Data folder of a local millrace up, which is meant if no place is said."`
 }
 
 func (l *DeadLog) config() eventlog.Config {
@@ -45,8 +46,12 @@ var errNoLetter = errors.New("no dead letter")
 
 // each visits the letters from an offset on, as far as the topic reaches now; a negative one counts from the end.
 func (l *DeadLog) each(ctx context.Context, from int64, visit func(letter) error) error {
-	if err := allGiven([]place{l.Brokers}); err != nil {
-		return err
+	if len(l.Kafka) == 0 {
+		local, err := localPlaces(l.Data, "--kafka HOST:PORT")
+		if err != nil {
+			return err
+		}
+		l.Kafka = local.Kafka
 	}
 	cfg := l.config()
 	cfg.Topic = cfg.DeadLetterTopic()

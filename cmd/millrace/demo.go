@@ -4,7 +4,9 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"os"
 	"path/filepath"
+	"strings"
 	"sync/atomic"
 	"time"
 
@@ -28,11 +30,30 @@ const (
 	behindMost = 15 * time.Minute // how far the committed log may fall behind the simulated clock
 )
 
-// simulatedClock is the time of the gateway, the log and the schedule of a demo.
-type simulatedClock struct{ micros atomic.Int64 }
+// simulatedClock is the time of the gateway, the log and the schedule of a demo. It stands still between two settings,
+// until it is let go: from then on it runs as real time does.
+type simulatedClock struct {
+	micros atomic.Int64
+	since  atomic.Pointer[time.Time] // nil: it stands
+}
 
-func (c *simulatedClock) Now() time.Time  { return time.UnixMicro(c.micros.Load()).UTC() }
+// Now is the simulated time.
+func (c *simulatedClock) Now() time.Time {
+	now := time.UnixMicro(c.micros.Load()).UTC()
+	if since := c.since.Load(); since != nil {
+		now = now.Add(time.Since(*since))
+	}
+	return now
+}
+
+// Set moves a standing clock.
 func (c *simulatedClock) Set(t time.Time) { c.micros.Store(t.UnixMicro()) }
+
+// LetGo lets the clock run on in real time.
+func (c *simulatedClock) LetGo() {
+	now := time.Now()
+	c.since.Store(&now)
+}
 
 // demo is a whole cycle under simulated traffic.
 type demo struct {
@@ -53,11 +74,23 @@ type demo struct {
 }
 
 func (c *UpCommand) runDemo(ctx context.Context, out *Output) error {
+	err := c.demonstrate(ctx, out)
+	switch {
+	case ctx.Err() == nil:
+		return err
+	case c.Once:
+		return errors.New("stopped before the cycle was over: no law was checked")
+	}
+	out.Print("stopped")
+	return nil
+}
+
+func (c *UpCommand) demonstrate(ctx context.Context, out *Output) error {
 	dir, err := filepath.Abs(filepath.Join(c.Data, demoFolder))
 	if err != nil {
 		return err
 	}
-	if err := emptyFolder(ctx, dir); err != nil {
+	if err := c.clearDemo(ctx, out, dir); err != nil {
 		return err
 	}
 	// Yesterday at eight: the log takes past times, and keeps them.
@@ -99,10 +132,9 @@ func (c *UpCommand) runDemo(ctx context.Context, out *Output) error {
 		err = d.finish(ctx, time.Since(began), c.Seed)
 	}
 	if err == nil && !c.Once {
-		out.Print("everything stays up: look around, then Ctrl-C")
-		select {
-		case <-ctx.Done():
-		case err := <-served:
+		out.Print("everything stays up, its clock goes on in real time from %s UTC; what is sent now, or cut, is committed within %s: look around, then Ctrl-C",
+			minute(d.clock.Now()), strings.TrimSuffix(demoBatch.String(), "0s"))
+		if err := d.goOn(ctx, served); err != nil {
 			return err
 		}
 	}
@@ -111,6 +143,45 @@ func (c *UpCommand) runDemo(ctx context.Context, out *Output) error {
 }
 
 func untilDone(ctx context.Context) error { <-ctx.Done(); return nil }
+
+// clearDemo deletes the last demo's data, once it is certain that this one is not refused.
+func (c *UpCommand) clearDemo(ctx context.Context, out *Output, dir string) error {
+	if err := (sim.Config{Start: time.Now(), Units: c.Units, Kind: sim.Kind(c.Candidate)}).Validate(); err != nil {
+		return usagef("--units %d: %v", c.Units, err)
+	}
+	if err := c.check(); err != nil {
+		return err
+	}
+	if _, err := os.Stat(dir); err == nil {
+		out.Print("the last demo's data in %s is replaced", dir)
+	}
+	return emptyFolder(ctx, dir)
+}
+
+// onward is how often the house is looked after once the demo's traffic has ended.
+const onward = 5 * time.Second
+
+// goOn lets the clock run in real time and does at each beat what roles do by themselves elsewhere: the tick into the
+// log, and a pass of the loop. So events, cuts and releases go their way as in any other Millrace. It ends with ctx, or
+// with the house.
+func (d *demo) goOn(ctx context.Context, served chan error) error {
+	d.clock.LetGo()
+	beat := time.NewTicker(onward)
+	defer beat.Stop()
+	for {
+		if err := errors.Join(d.ticker.Tick(ctx), d.control.Step(ctx, d.clock.Now())); err != nil && ctx.Err() == nil {
+			d.logger.Error("the demo's house: trying again", "error", err)
+		}
+		select {
+		case <-ctx.Done():
+			return nil
+		case err := <-served:
+			served <- err
+			return err
+		case <-beat.C:
+		}
+	}
+}
 
 // prepare makes the traffic, its driver and the trainer.
 func (d *demo) prepare(c *UpCommand, dir string) error {

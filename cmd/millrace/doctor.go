@@ -18,6 +18,7 @@ type DoctorCommand struct {
 	Database `embed:""`
 	Brokers  `embed:""`
 	Objects  `embed:""`
+	Data     string `group:"places" env:"MILLRACE_DATA" default:"./millrace-data" help:"Data folder of a local millrace up, which is meant if no place is said."`
 }
 
 // Help is what 'millrace doctor --help' adds.
@@ -61,6 +62,13 @@ func (d *doctor) add(check string, ok bool, format string, args ...any) {
 
 // Run implements the command.
 func (c *DoctorCommand) Run(ctx context.Context, out *Output) error {
+	if c.Postgres == "" && c.Objects.Objects == "" && len(c.Kafka) == 0 {
+		local, err := localPlaces(c.Data, "--postgres, --kafka and --objects")
+		if err != nil {
+			return err
+		}
+		c.Postgres, c.Kafka, c.Objects.Objects = local.Postgres, local.Kafka, local.Objects
+	}
 	if err := allGiven([]place{c.Brokers, c.Objects, c.Database}); err != nil {
 		return err
 	}

@@ -8,6 +8,7 @@ import (
 	"os"
 	"time"
 
+	"github.com/alecthomas/kong"
 	"github.com/jackc/pgx/v5"
 
 	"millrace/checkpoint/experiment"
@@ -43,6 +44,35 @@ func (w *Windows) check() error {
 		return usagef("--max-turn %s is longer than --dedupe-window %s: an event sent again late in a turn would not be known as a repeat; make the window at least as long", w.MaxTurn, w.DedupeWindow)
 	}
 	return nil
+}
+
+// differing are the numbers that were asked for, since they are not the defaults, and are not the ones in force.
+func (w *Windows) differing(inForce *event.ConfigAdopted) ([]string, error) {
+	var usual struct {
+		Windows `embed:""`
+	}
+	parser, err := kong.New(&usual)
+	if err != nil {
+		return nil, err
+	}
+	if _, err := parser.Parse(nil); err != nil {
+		return nil, err
+	}
+	millis := func(n int64) string { return (time.Duration(n) * time.Millisecond).String() }
+	var differ []string
+	for _, one := range []struct{ flag, asked, usual, inForce string }{
+		{"lateness", w.Lateness.String(), usual.Lateness.String(), millis(inForce.GetLatenessMs())},
+		{"max-turn", w.MaxTurn.String(), usual.MaxTurn.String(), millis(inForce.GetMaxTurnMs())},
+		{"dedupe-window", w.DedupeWindow.String(), usual.DedupeWindow.String(), millis(inForce.GetDedupeWindowMs())},
+		{"batch-interval", w.BatchInterval.String(), usual.BatchInterval.String(), millis(inForce.GetBatchIntervalMs())},
+		{"batch-rows", fmt.Sprint(w.BatchRows), fmt.Sprint(usual.BatchRows), fmt.Sprint(inForce.GetBatchRows())},
+		{"batch-bytes", fmt.Sprint(w.BatchBytes), fmt.Sprint(usual.BatchBytes), fmt.Sprint(inForce.GetBatchBytes())},
+	} {
+		if one.asked != one.usual && one.asked != one.inForce {
+			differ = append(differ, fmt.Sprintf("--%s %s (it is %s)", one.flag, one.asked, one.inForce))
+		}
+	}
+	return differ, nil
 }
 
 // MigrateCommand makes topics, tables and the first configuration.

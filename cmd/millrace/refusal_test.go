@@ -52,6 +52,8 @@ func TestUpRefuses(t *testing.T) {
 		"reset of a mixture": {[]string{"--data", withLock, "--listen", "127.0.0.1:0", "--reset"}, exitUsage, "holds thesis.tex, which is not millrace's"},
 		"no such spec":       {[]string{"--data", fresh, "--listen", "127.0.0.1:0", "--spec", "/nowhere.yaml"}, exitFailed, "reward spec: open /nowhere.yaml: no such file"},
 		"no Postgres URL":    {[]string{"--data", fresh, "--listen", "127.0.0.1:0", "--postgres", "nonsense"}, exitUsage, "--postgres: cannot parse"},
+		"units alone":        {[]string{"--units", "9"}, exitUsage, "--candidate, --seed and --units go with --demo"},
+		"no partitions":      {[]string{"--data", fresh, "--listen", "127.0.0.1:0", "--partitions=-1"}, exitUsage, "--partitions -1: give at least 1"},
 		"once alone":         {[]string{"--once"}, exitUsage, "--once goes with --demo"},
 	} {
 		t.Run(name, func(t *testing.T) {
@@ -152,6 +154,7 @@ func TestUpWaitsForAGivenPostgres(t *testing.T) {
 	require.NoError(t, pause(t.Context(), waitSome))
 	stop()
 	require.Equal(t, exitDone, <-ended)
-	require.Len(t, output.lines(""), 1, output.String())
+	require.Len(t, output.lines(""), 2, output.String())
 	require.Contains(t, output.String(), "connection refused")
+	require.Len(t, output.lines("stopped"), 1)
 }

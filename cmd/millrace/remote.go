@@ -31,6 +31,9 @@ type clientAddress struct {
 	Token    string `json:"token"`
 	Postgres string `json:"postgres"`
 	Topic    string `json:"topic"`
+	// What commands need that look at the log and the files themselves.
+	Kafka   []string `json:"kafka"`
+	Objects string   `json:"objects"`
 }
 
 // resolve fills in what was not said from the local server's file.
@@ -49,6 +52,15 @@ func (r Remote) resolve() (clientAddress, error) {
 		local.Token = r.Token
 	}
 	return local, nil
+}
+
+// localPlaces is localAddress for commands that look at the places themselves: an error says what to start or to say.
+func localPlaces(data, flags string) (clientAddress, error) {
+	local, err := localAddress(data)
+	if err == nil && local.Postgres == "" {
+		err = usagef("no millrace up has run over %s: start one, or say %s", data, flags)
+	}
+	return local, err
 }
 
 // localAddress reads what the `millrace up` that was started last over the data folder, or its demo, left there.

@@ -12,6 +12,7 @@ import (
 
 	"millrace/checkpoint"
 	"millrace/distill"
+	"millrace/feed"
 	"millrace/ingest"
 	"millrace/internal/auth"
 	"millrace/internal/eventlog"
@@ -169,6 +170,18 @@ func newDistill(p *parts, leaseTerm time.Duration) (role, error) {
 			return err
 		}
 		return p.usable(ctx)
+	}}, nil
+}
+
+// newFeed is the publisher and what trainers pull.
+func newFeed(p *parts) (role, error) {
+	f, err := feed.New(feed.Config{Owner: p.owner, Stopping: p.stopping, Guard: p.guard().Middleware(auth.ShardsRead)}, p.pool, p.store, p.logger)
+	if err != nil {
+		return role{}, err
+	}
+	h := f.Handler()
+	return role{name: "feed", run: f.Run, ready: p.usable, handler: map[string]http.Handler{
+		"/v1/policies": h, "/v1/policies/": h, "/v1/shards/": h,
 	}}, nil
 }
 

@@ -91,7 +91,7 @@ type RunFeed struct {
 
 // Help is what 'millrace run feed --help' adds.
 func (c *RunFeed) Help() string {
-	return `Answers GET /v1/policies, /v1/policies/VERSION/shards, /v1/shards/ID and /v1/ledger; /healthz, /readyz, /metrics.
+	return `Answers GET /v1/policies, /v1/policies/VERSION/shards and /v1/shards/ID; /healthz, /readyz, /metrics.
 All serve; one of them at a time numbers and publishes.
 
   millrace run feed --postgres postgres://millrace@db/millrace --objects s3://millrace --listen :8080`

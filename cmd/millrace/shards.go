@@ -135,12 +135,23 @@ func (c *ShardsCat) fetch(ctx context.Context) ([]byte, error) {
 
 // ShardsVerify is shards verify.
 type ShardsVerify struct {
-	Postgres string `required:"" env:"MILLRACE_POSTGRES" placeholder:"URL" help:"Postgres, where the commits stand."`
-	Objects  string `required:"" env:"MILLRACE_OBJECTS" placeholder:"URL" help:"Object store: a folder, or s3://bucket/prefix?endpoint=…"`
+	Postgres string `env:"MILLRACE_POSTGRES" placeholder:"URL" help:"Postgres, where the commits stand."`
+	Objects  string `env:"MILLRACE_OBJECTS" placeholder:"URL" help:"Object store: a folder, or s3://bucket/prefix?endpoint=…"`
+	Data     string `env:"MILLRACE_DATA" default:"./millrace-data" help:"Data folder of a local millrace up, which is meant if no place is said."`
 }
 
 // Run implements the command.
 func (c *ShardsVerify) Run(ctx context.Context, out *Output) error {
+	if c.Postgres == "" && c.Objects == "" {
+		local, err := localPlaces(c.Data, "--postgres and --objects")
+		if err != nil {
+			return err
+		}
+		c.Postgres, c.Objects = local.Postgres, local.Objects
+	}
+	if c.Postgres == "" || c.Objects == "" {
+		return usagef("missing: give both --postgres and --objects, or neither for the millrace up over --data")
+	}
 	store, err := objstore.Open(c.Objects)
 	if err != nil {
 		return err

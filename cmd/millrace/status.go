@@ -5,7 +5,6 @@ import (
 	"errors"
 	"fmt"
 	"math"
-	"net/http"
 	"slices"
 
 	"millrace/checkpoint/candidate"
@@ -15,25 +14,12 @@ import (
 	"millrace/checkpoint/release"
 	"millrace/checkpoint/schedule"
 	"millrace/distill/account"
-	"millrace/feed"
 	"millrace/internal/auth"
 	"millrace/schemas/gatepolicy"
 	"millrace/schemas/ledger"
 	"millrace/schemas/metric"
 	"millrace/web"
 )
-
-// newFeed is the publisher and what trainers pull.
-func newFeed(p *parts) (role, error) {
-	f, err := feed.New(feed.Config{Owner: p.owner, Stopping: p.stopping, Guard: p.guard().Middleware(auth.ShardsRead)}, p.pool, p.store, p.logger)
-	if err != nil {
-		return role{}, err
-	}
-	h := f.Handler()
-	return role{name: "feed", run: f.Run, ready: p.usable, handler: map[string]http.Handler{
-		"/v1/policies": h, "/v1/policies/": h, "/v1/shards/": h, "/v1/ledger": h, "/v1/ledger/": h,
-	}}, nil
-}
 
 // addPage adds the page to a role. What it runs on, and notes, stand at its top.
 func addPage(r *role, p *parts, words []string) error {

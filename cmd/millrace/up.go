@@ -8,17 +8,20 @@ import (
 	"net"
 	"os"
 	"path/filepath"
+	"strings"
 	"time"
 
 	"github.com/jackc/pgx/v5"
 
 	"millrace/checkpoint"
+	"millrace/checkpoint/experiment"
 	"millrace/checkpoint/release"
 	"millrace/distill"
 	"millrace/ingest"
 	"millrace/internal/auth"
 	"millrace/internal/embedded"
 	"millrace/internal/postgres"
+	"millrace/schemas/gatepolicy"
 )
 
 // UpCommand runs everything in one process, on an embedded broker, a Postgres of its own and a local folder.
@@ -35,7 +38,7 @@ type UpCommand struct {
 	Windows    `embed:"" group:"windows"`
 	Cycle      `embed:"" group:"windows"`
 
-	Demo      bool   `group:"demo" help:"Simulated traffic and a reference trainer on a simulated clock: a whole five-hour cycle in about a minute."`
+	Demo      bool   `group:"demo" help:"Simulated traffic and a reference trainer on a simulated clock: a whole cycle, of five hours at most, in about a minute. Replaces the last demo's data."`
 	Once      bool   `group:"demo" help:"With --demo: end after one cycle; exit 0 only if every law held."`
 	Candidate string `group:"demo" enum:"better,null,worse" default:"better" help:"With --demo: what the candidate truly is: ${enum}."`
 	Seed      uint64 `group:"demo" default:"1" help:"With --demo: seed of the traffic."`
@@ -48,7 +51,9 @@ func (c *UpCommand) Help() string {
 
   millrace up                    then send events: docs/events.md
   millrace up --demo             watch a whole cycle, and look around
-  millrace up --demo --once      the same as a test`
+  millrace up --demo --once      the same as a test
+
+A demo has a folder of its own below --data. The next one deletes what it holds, and nothing else.`
 }
 
 // Run implements the command.
@@ -59,9 +64,15 @@ func (c *UpCommand) Run(ctx context.Context, out *Output) error {
 	if c.Demo {
 		return c.runDemo(ctx, out)
 	}
+	if c.Candidate != "better" || c.Seed != 1 || c.Units != 4000 {
+		return usagef("--candidate, --seed and --units go with --demo")
+	}
 	h, err := c.openHouse(ctx, out, c.Data, time.Now())
 	if err != nil {
-		return unlessStopped(ctx, err)
+		if err = unlessStopped(ctx, err); err == nil {
+			out.Print("stopped")
+		}
+		return err
 	}
 	defer h.close()
 	cfg, err := c.config()
@@ -81,12 +92,40 @@ func (c *UpCommand) Run(ctx context.Context, out *Output) error {
 	return nil
 }
 
+// check refuses, before anything is deleted or made, what would be refused later.
+func (c *UpCommand) check() error {
+	if c.Partitions < 0 {
+		return usagef("--partitions %d: give at least 1", c.Partitions)
+	}
+	if c.KafkaPort < 0 || c.KafkaPort > 65535 {
+		return usagef("--kafka-port %d: give a port, or 0 for any", c.KafkaPort)
+	}
+	if c.Every <= 0 {
+		return usagef("--every %s: give a time above zero", c.Every)
+	}
+	if err := c.Windows.check(); err != nil {
+		return err
+	}
+	if _, _, err := readSpec(c.Spec); err != nil {
+		return err
+	}
+	cfg, err := c.config()
+	if err != nil {
+		return err
+	}
+	if _, err := gatepolicy.Parse(cfg.Policy); err != nil {
+		return fmt.Errorf("--policy %s: %w", c.Policy, err)
+	}
+	return nil
+}
+
 // house is a whole Millrace on embedded services.
 type house struct {
 	*parts
 	listener net.Listener
 	door     *door
 	services string // in words
+	objects  string // folder of the object store
 	weights  string // folder below the data folder that a local trainer may leave its weights in
 	token    string // "" unless it was made just now
 	stops    []func() error
@@ -98,8 +137,7 @@ func (c *UpCommand) openHouse(ctx context.Context, out *Output, dir string, now 
 	if err != nil {
 		return nil, err
 	}
-	// What may be refused comes before anything is deleted or made.
-	if _, _, err := readSpec(c.Spec); err != nil {
+	if err := c.check(); err != nil {
 		return nil, err
 	}
 	h = &house{}
@@ -144,6 +182,7 @@ func (c *UpCommand) openHouse(ctx context.Context, out *Output, dir string, now 
 		url, database = pg.URL(), fmt.Sprintf("postgres %s (local)", pg.Version())
 	}
 	objects := filepath.Join(dir, "objects")
+	h.objects = objects
 	h.weights = filepath.Join(dir, "weights")
 	places := []place{
 		ControlKey{keys.ControlKey},
@@ -177,6 +216,9 @@ func (c *UpCommand) openHouse(ctx context.Context, out *Output, dir string, now 
 	if err := initRelease(ctx, h.parts, c.Init, now); err != nil {
 		return h, err
 	}
+	if err := c.sayWhatIsNotAdopted(ctx, out, h.parts); err != nil {
+		return h, err
+	}
 	// The token's only copy is kept before it is good for anything.
 	_, err = auth.EnsureFirst(ctx, h.pool, func(secret string) error {
 		h.token = secret
@@ -202,10 +244,37 @@ func initRelease(ctx context.Context, p *parts, version string, now time.Time) e
 	return postgres.InTx(ctx, p.pool, func(tx pgx.Tx) error { return release.Init(ctx, tx, version, "millrace up", now) })
 }
 
+// sayWhatIsNotAdopted warns, in one line, of flags that count at the first start only and differ from what is in force.
+func (c *UpCommand) sayWhatIsNotAdopted(ctx context.Context, out *Output, p *parts) error {
+	var kept []string
+	history, err := release.History(ctx, p.pool)
+	if err != nil {
+		return err
+	}
+	if c.Init != "base-0" && len(history) > 0 && history[0].Version != c.Init {
+		kept = append(kept, fmt.Sprintf("--init %s (it was %s)", c.Init, history[0].Version))
+	}
+	inForce, err := experiment.Config(ctx, p.pool)
+	if err != nil {
+		return err
+	}
+	if inForce != nil {
+		differing, err := c.differing(inForce)
+		if err != nil {
+			return err
+		}
+		kept = append(kept, differing...)
+	}
+	if len(kept) > 0 {
+		fmt.Fprintf(out.Err, "not adopted, since it counts at the first start only: %s\n", strings.Join(kept, ", "))
+	}
+	return nil
+}
+
 // leaveAddress lets the commands of this machine's user find the server.
 func (h *house) leaveAddress(dir string) error {
 	path := filepath.Join(dir, clientFile)
-	address := clientAddress{Server: "http://" + h.listener.Addr().String(), Token: h.token, Postgres: h.postgres, Topic: h.cfg.Topic}
+	address := clientAddress{Server: "http://" + h.listener.Addr().String(), Token: h.token, Postgres: h.postgres, Topic: h.cfg.Topic, Kafka: h.cfg.Brokers, Objects: h.objects}
 	if h.token == "" {
 		old := clientAddress{}
 		if body, err := os.ReadFile(path); err == nil {
@@ -261,7 +330,7 @@ func (h *house) greet(out *Output) {
 		out.Print("page http://%s   token %s  (shown once)", h.listener.Addr(), h.token)
 		return
 	}
-	out.Print("page http://%s", h.listener.Addr())
+	out.Print("page http://%s   token: as shown at the first start; another one: millrace token create NAME --scope admin", h.listener.Addr())
 }
 
 // close stops what was started, last first.
