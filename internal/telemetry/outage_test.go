@@ -60,6 +60,7 @@ func TestAnOutageIsToldOnce(t *testing.T) {
 		logger.Warn("can't write", "error", full)
 		require.Contains(t, said()[0], "the object store is away")
 
+		synctest.Wait() // the look at Postgres has seen it away
 		databaseAway.Store(false)
 		time.Sleep(probePause)
 		synctest.Wait()
