@@ -3,6 +3,7 @@ package main
 import (
 	"context"
 	"fmt"
+	"strings"
 	"text/tabwriter"
 
 	"github.com/jackc/pgx/v5"
@@ -33,6 +34,9 @@ func (c *AccountCommand) Run(ctx context.Context, out *Output) error {
 		if err := one.Check(); err != nil {
 			return fmt.Errorf("partition %d does not balance: %w", partition, err)
 		}
+	}
+	if err := knownPolicy(b, c.Policy); err != nil {
+		return err
 	}
 	if out.JSON {
 		return out.Object(accountDocument(b, c.Policy))
@@ -102,6 +106,21 @@ func readBalances(ctx context.Context, tx pgx.Tx, topic string, each map[int32]a
 	return err
 }
 
+// knownPolicy refuses a version that no turn was counted under, and names those that there are.
+func knownPolicy(b account.Balance, policy string) error {
+	versions := map[string]bool{}
+	for k := range b.Settled {
+		versions[k.PolicyVersion] = true
+	}
+	for version := range b.Open {
+		versions[version] = true
+	}
+	if policy == "" || versions[policy] {
+		return nil
+	}
+	return fmt.Errorf("no turn of policy version %q; there are: %s", policy, strings.Join(sortedKeys(versions), ", "))
+}
+
 func accountDocument(b account.Balance, policy string) map[string]any {
 	turns := []map[string]any{}
 	for k, n := range b.Settled {
@@ -121,7 +140,11 @@ func printAccount(out *Output, b account.Balance, policy string) {
 	for _, class := range account.Classes {
 		fmt.Fprintf(t, "%s\t%d\t\n", class, b.Records[class])
 	}
-	fmt.Fprintf(t, "\t\t\nturns opened\t%d\t\n", b.Opened)
+	opened := "turns opened"
+	if policy != "" {
+		opened = "turns opened, of all versions"
+	}
+	fmt.Fprintf(t, "\t\t\n%s\t%d\t\n", opened, b.Opened)
 	versions := map[string]map[ledger.Disposition]int64{}
 	for k, n := range b.Settled {
 		if policy != "" && policy != k.PolicyVersion {
@@ -140,6 +163,9 @@ func printAccount(out *Output, b account.Balance, policy string) {
 		}
 	}
 	for _, version := range sortedKeys(b.Open) {
+		if policy != "" && policy != version {
+			continue
+		}
 		fmt.Fprintf(t, "%s still open\t%d\t\n", version, b.Open[version])
 	}
 	_ = t.Flush()

@@ -1,6 +1,7 @@
 package main
 
 import (
+	"bytes"
 	"context"
 	"crypto/sha256"
 	"encoding/hex"
@@ -71,7 +72,9 @@ func (c *CandidateSubmit) submission() (*candidate.Submission, error) {
 	if err != nil {
 		return nil, err
 	}
-	if err := json.Unmarshal(text, &s); err != nil {
+	decoder := json.NewDecoder(bytes.NewReader(text))
+	decoder.DisallowUnknownFields() // a misspelt field would be a statement that nobody reads
+	if err := decoder.Decode(&s); err != nil {
 		return nil, fmt.Errorf("%s: %w", path, err)
 	}
 	for _, f := range []struct {

@@ -10,6 +10,7 @@ import (
 	"net/url"
 	"os"
 	"strconv"
+	"strings"
 	"text/tabwriter"
 	"time"
 
@@ -68,9 +69,33 @@ func (c *ShardsList) Run(ctx context.Context, out *Output) error {
 	return table.Flush()
 }
 
+// knownVersion refuses a policy version that has no shards, and names those that have.
+func knownVersion(ctx context.Context, from Remote, version string) error {
+	var all feed.Policies
+	if err := from.call(ctx, http.MethodGet, "/v1/policies", nil, &all); err != nil {
+		return err
+	}
+	names := make([]string, len(all.Policies))
+	for i, p := range all.Policies {
+		if p.PolicyVersion == version {
+			return nil
+		}
+		names[i] = p.PolicyVersion
+	}
+	if len(names) == 0 {
+		return fmt.Errorf("no policy version has shards yet: a turn settles twenty minutes after its end")
+	}
+	return fmt.Errorf("policy version %q has no shards; there are: %s", version, strings.Join(names, ", "))
+}
+
 // eachManifest visits the manifests of a policy version after a number, page by page, to the present end; with a wait it then
 // goes on for ever.
 func eachManifest(ctx context.Context, from Remote, policy string, after int64, wait time.Duration, visit func(manifest.Shard) error) error {
+	if wait == 0 { // who waits may wait for a version's first shard
+		if err := knownVersion(ctx, from, policy); err != nil {
+			return err
+		}
+	}
 	for {
 		query := url.Values{"after": {strconv.FormatInt(after, 10)}}
 		if wait > 0 {
