@@ -119,6 +119,10 @@ func TestWrittenFiles(t *testing.T) {
 	require.Len(t, rows, len(s.Rows)+len(s.Amendments))
 	require.Equal(t, ledger.Turn, rows[0].Kind)
 	require.Equal(t, "imported", rows[0].Origin)
+
+	s.Rows = s.Rows[:len(s.Rows)-1]
+	_, err = s.WriteFiles(t.Context(), dir)
+	require.ErrorContains(t, err, "counts turns twice")
 }
 
 func TestNothingToRead(t *testing.T) {

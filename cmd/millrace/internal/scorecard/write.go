@@ -31,6 +31,13 @@ func (s *Scored) WriteFiles(ctx context.Context, dir string) ([]string, error) {
 	if err != nil {
 		return nil, fmt.Errorf("make the ledger: %w", err)
 	}
+	present, err := store.List(ctx, "ledger/")
+	if err != nil {
+		return nil, fmt.Errorf("look into %s: %w", dir, err)
+	}
+	if own := "ledger/" + arrowfile.SHA256(body)[:16] + ".parquet"; len(present) > 0 && !slices.Equal(present, []string{own}) {
+		return nil, fmt.Errorf("%s holds the ledger of another run, and whoever reads both counts turns twice; choose an empty folder, or delete that one", dir)
+	}
 	if err := put("ledger", ".parquet", body); err != nil {
 		return nil, err
 	}
