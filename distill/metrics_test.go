@@ -7,14 +7,14 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"millrace/distill/account"
-	"millrace/distill/engine/enginetest"
+	"millrace/distill/rehearsal"
 	"millrace/schemas/ledger"
 )
 
 // TestClientsMakeNoSeries counts turns of versions and arms that nobody has registered.
 func TestClientsMakeNoSeries(t *testing.T) {
 	t.Parallel()
-	eng, _ := enginetest.Run(enginetest.Log(nil))
+	eng, _ := rehearsal.Run(rehearsal.Log(nil))
 	registry := prometheus.NewRegistry()
 	m := newMetrics(registry)
 	counts := account.New()

@@ -8,6 +8,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"millrace/distill/engine/enginetest"
+	"millrace/distill/rehearsal"
 	"millrace/internal/eventlog"
 	"millrace/schemas/event"
 	"millrace/schemas/ledger"
@@ -17,7 +18,7 @@ import (
 // they are rebuilt; the records are dead letters.
 func TestARejectedEventIsNotMissed(t *testing.T) {
 	t.Parallel()
-	s := enginetest.NewStream("s1", "u1", enginetest.Epoch)
+	s := rehearsal.NewStream("s1", "u1", rehearsal.Epoch)
 	s.Start(event.Intent_ASK, 0, "why").Step(10, time.Second)
 	s.Call("read_file", event.ToolKind_READ, `{"path":"a.go"}`, event.ToolOutcome_OK)
 	s.End(event.EndReason_COMPLETED, false)
@@ -29,7 +30,7 @@ func TestARejectedEventIsNotMissed(t *testing.T) {
 		}
 	}
 	require.Equal(t, 1, spoiled)
-	log := writeRecords(t, enginetest.WithBatches(enginetest.Log(s.Events), 60_000, 1000))
+	log := writeRecords(t, enginetest.WithBatches(rehearsal.Log(s.Events), 60_000, 1000))
 	w := newWorld(t, log)
 	crashed := map[string]bool{}
 	w.runUntilEnd(w.distill("crashing", func(_ *Lease, step string) error {

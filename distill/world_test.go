@@ -16,6 +16,7 @@ import (
 
 	"millrace/distill/engine"
 	"millrace/distill/engine/enginetest"
+	"millrace/distill/rehearsal"
 	"millrace/internal/arrowfile"
 	"millrace/internal/embedded"
 	"millrace/internal/eventlog"
@@ -87,7 +88,7 @@ func writeRecords(t *testing.T, records []engine.Record) sharedLog {
 			e.Boundary()
 			l.end = int64(i)
 		}
-		enginetest.Provide(e, record)
+		rehearsal.Provide(e, record)
 		if e.Apply(record).Full {
 			e.Boundary()
 			l.end = int64(i) + 1
@@ -108,8 +109,8 @@ func inExperiment(log []engine.Record) []engine.Record {
 		if c := r.Control.GetConfigAdopted(); c != nil {
 			other := proto.Clone(r.Control).(*event.ControlRecord)
 			other.GetConfigAdopted().Experiments = []*event.Experiment{{
-				Id: "x", StartsAt: timestamppb.New(enginetest.Epoch), CountsUntil: timestamppb.New(enginetest.Epoch.Add(5 * time.Hour)),
-				EndsAt: timestamppb.New(enginetest.Epoch.Add(9 * time.Hour)), LatencyThresholdMs: 2000,
+				Id: "x", StartsAt: timestamppb.New(rehearsal.Epoch), CountsUntil: timestamppb.New(rehearsal.Epoch.Add(5 * time.Hour)),
+				EndsAt: timestamppb.New(rehearsal.Epoch.Add(9 * time.Hour)), LatencyThresholdMs: 2000,
 			}}
 			log[i].Control = other
 		}
@@ -135,7 +136,7 @@ func newWorld(t *testing.T, l sharedLog) *world {
 	t.Cleanup(func() { _ = w.dead.Close() })
 	w.store, err = objstore.NewFolder(filepath.Join(t.TempDir(), "objects"))
 	require.NoError(t, err)
-	for digest, document := range enginetest.Documents() {
+	for digest, document := range rehearsal.Documents() {
 		require.NoError(t, w.store.PutIfAbsent(t.Context(), DocumentKeys(digest)[0], document))
 	}
 	return w

@@ -13,7 +13,7 @@ import (
 
 	"github.com/stretchr/testify/require"
 
-	"millrace/distill/engine/enginetest"
+	"millrace/distill/rehearsal"
 	"millrace/internal/arrowfile"
 	"millrace/schemas/event"
 	"millrace/sim/drive"
@@ -37,7 +37,7 @@ func newTraffic(seed uint64, start time.Time, length time.Duration, sessions int
 	x := &traffic{now: start}
 	end := start.Add(length)
 	add := func(id string, begin, end time.Time, pace time.Duration) {
-		s := enginetest.NewStream(id, fmt.Sprintf("unit-%d", r.IntN(sessions)), begin)
+		s := rehearsal.NewStream(id, fmt.Sprintf("unit-%d", r.IntN(sessions)), begin)
 		s.Version = []string{"base-0", "next-1"}[r.IntN(2)]
 		for s.Now.Before(end) {
 			liveTurn(r, s, pace)
@@ -73,7 +73,7 @@ func newTraffic(seed uint64, start time.Time, length time.Duration, sessions int
 }
 
 // liveTurn is one turn whose steps take about pace, with what the user did to its edits.
-func liveTurn(r *rand.Rand, s *enginetest.Stream, pace time.Duration) {
+func liveTurn(r *rand.Rand, s *rehearsal.Stream, pace time.Duration) {
 	wait := func() { s.Wait(time.Duration(r.Int64N(int64(pace)))) }
 	s.Start(event.Intent(r.IntN(4)), event.Relation(r.IntN(4)), fmt.Sprintf("request %d of some words", r.IntN(5)))
 	var edits []string
@@ -149,7 +149,7 @@ func playTo(t *testing.T, listen, token string, source *traffic) *flow {
 	t.Helper()
 	driver, err := drive.New(drive.Config{
 		URL: "http://" + listen, Token: token, Step: 100 * time.Millisecond, Batch: 100, MostPause: 300 * time.Millisecond,
-		Documents: map[string][]byte{arrowfile.SHA256(enginetest.Tools): enginetest.Tools},
+		Documents: map[string][]byte{arrowfile.SHA256(rehearsal.Tools): rehearsal.Tools},
 		Advance: func(ctx context.Context, now time.Time) error {
 			if source.over.Load() {
 				return errTrafficOver

@@ -6,16 +6,16 @@ import (
 	"time"
 
 	"millrace/distill/engine"
-	"millrace/distill/engine/enginetest"
+	"millrace/distill/rehearsal"
 	"millrace/schemas/event"
 )
 
 // BenchmarkApply is the engine alone, on one core: a partition of ordinary turns of a few steps, calls and edits, with
 // all that settling them costs.
 func BenchmarkApply(b *testing.B) {
-	streams := make([]*enginetest.Stream, 1000)
+	streams := make([]*rehearsal.Stream, 1000)
 	for i := range streams {
-		s := enginetest.NewStream(fmt.Sprintf("s%d", i), fmt.Sprintf("u%d", i), enginetest.Epoch.Add(time.Duration(i)*7*time.Second))
+		s := rehearsal.NewStream(fmt.Sprintf("s%d", i), fmt.Sprintf("u%d", i), rehearsal.Epoch.Add(time.Duration(i)*7*time.Second))
 		for range 3 {
 			s.Start(event.Intent_EDIT, 0, "make the parser faster, it takes seconds on a large file")
 			for range 3 {
@@ -30,13 +30,13 @@ func BenchmarkApply(b *testing.B) {
 		}
 		streams[i] = s
 	}
-	log := enginetest.Records(streams...)
+	log := rehearsal.Records(streams...)
 	b.ReportAllocs()
 	b.ResetTimer()
 	applied, settled := 0, 0
 	for applied < b.N {
 		e := engine.New(options)
-		for digest, document := range enginetest.Documents() {
+		for digest, document := range rehearsal.Documents() {
 			e.Provide(digest, document)
 		}
 		for _, r := range log[:min(len(log), b.N-applied)] {

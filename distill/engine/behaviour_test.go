@@ -6,7 +6,7 @@ import (
 
 	"github.com/stretchr/testify/require"
 
-	"millrace/distill/engine/enginetest"
+	"millrace/distill/rehearsal"
 	"millrace/schemas/event"
 	"millrace/schemas/ledger"
 )
@@ -22,23 +22,23 @@ const (
 // behaviour is one way of acting, as the events of a session that begins with the turn in question.
 type behaviour struct {
 	name string
-	act  func(s *enginetest.Stream)
+	act  func(s *rehearsal.Stream)
 	// The design's number, to its own rounding.
 	want float64
 }
 
 // effort lets the turn's last step be so long, in tokens and in time, that the turn's weighted effort and wall time
 // are the given ones once it has ended: each step counts 60, each call 40, each token of a result .1.
-func effort(s *enginetest.Stream, work uint32, wall time.Duration, calls uint32) {
+func effort(s *rehearsal.Stream, work uint32, wall time.Duration, calls uint32) {
 	s.Step(work-60-42*calls, wall)
 }
 
-func keep(s *enginetest.Stream, edit string, share float64) {
+func keep(s *rehearsal.Stream, edit string, share float64) {
 	s.Decide(edit, event.Decision_ACCEPTED).Wait(10*time.Minute).Observe(edit, 600, share)
 }
 
 // edits is a turn that proposes one edit of that many characters and ends; it gives the edit's id.
-func edits(s *enginetest.Stream, intent event.Intent, work, characters uint32) string {
+func edits(s *rehearsal.Stream, intent event.Intent, work, characters uint32) string {
 	s.Start(intent, 0, "make the parser faster")
 	effort(s, work, longWall, 1)
 	edit := s.Edit(characters)
@@ -47,35 +47,35 @@ func edits(s *enginetest.Stream, intent event.Intent, work, characters uint32) s
 }
 
 // says is a short turn of words alone.
-func says(s *enginetest.Stream, intent event.Intent, reason event.EndReason, asks bool) {
+func says(s *rehearsal.Stream, intent event.Intent, reason event.EndReason, asks bool) {
 	s.Start(intent, 0, "make the parser faster")
 	effort(s, shortWork, shortWall, 0)
 	s.End(reason, asks)
 }
 
-func breaksCall(s *enginetest.Stream) {
+func breaksCall(s *rehearsal.Stream) {
 	s.Call("edit_file", event.ToolKind_EDIT_FILE, `{"path": `, event.ToolOutcome_EXECUTION_FAILED)
 }
 
 // The order of the table is the contract of the reward. Equal numbers may tie; everything else must fall strictly.
 var behaviours = []behaviour{
-	{"good edit kept, positive follow-up", func(s *enginetest.Stream) {
+	{"good edit kept, positive follow-up", func(s *rehearsal.Stream) {
 		keep(s, edits(s, event.Intent_EDIT, longWork, 400), 1)
 		s.Judge(event.FollowUpClass_NEW_REQUEST, 1, sure)
 	}, .90},
-	{"the same at five times the effort", func(s *enginetest.Stream) {
+	{"the same at five times the effort", func(s *rehearsal.Stream) {
 		keep(s, edits(s, event.Intent_EDIT, 5*longWork, 400), 1)
 		s.Judge(event.FollowUpClass_NEW_REQUEST, 1, sure)
 	}, .80},
-	{"good edit kept, then silence", func(s *enginetest.Stream) {
+	{"good edit kept, then silence", func(s *rehearsal.Stream) {
 		keep(s, edits(s, event.Intent_EDIT, longWork, 400), 1)
 	}, .63},
-	{"useful question, then a good edit", func(s *enginetest.Stream) {
+	{"useful question, then a good edit", func(s *rehearsal.Stream) {
 		says(s, event.Intent_EDIT, event.EndReason_COMPLETED, true)
 		s.Wait(time.Minute)
 		keep(s, edits(s, event.Intent_INTENT_UNSPECIFIED, longWork, 400), 1)
 	}, .40},
-	{"broken call, recovered, good edit", func(s *enginetest.Stream) {
+	{"broken call, recovered, good edit", func(s *rehearsal.Stream) {
 		s.Start(event.Intent_EDIT, 0, "make the parser faster").Step(300, 20*time.Second)
 		breaksCall(s)
 		effort(s, longWork-300-60-42, longWall-20*time.Second, 1)
@@ -83,52 +83,52 @@ var behaviours = []behaviour{
 		s.End(event.EndReason_COMPLETED, false).Wait(5 * time.Second)
 		keep(s, edit, 1)
 	}, .33},
-	{"a request to explain, answered by text, neutral follow-up", func(s *enginetest.Stream) {
+	{"a request to explain, answered by text, neutral follow-up", func(s *rehearsal.Stream) {
 		says(s, event.Intent_ASK, event.EndReason_COMPLETED, false)
 		s.Judge(event.FollowUpClass_NEW_REQUEST, 0, sure)
 	}, -.03},
-	{"edit rejected", func(s *enginetest.Stream) {
+	{"edit rejected", func(s *rehearsal.Stream) {
 		s.Decide(edits(s, event.Intent_EDIT, longWork, 400), event.Decision_REJECTED)
 	}, -.42},
-	{"edit reverted", func(s *enginetest.Stream) {
+	{"edit reverted", func(s *rehearsal.Stream) {
 		keep(s, edits(s, event.Intent_EDIT, longWork, 400), 0)
 	}, -.42},
-	{"useless question, then an edit that was rejected", func(s *enginetest.Stream) {
+	{"useless question, then an edit that was rejected", func(s *rehearsal.Stream) {
 		says(s, event.Intent_EDIT, event.EndReason_COMPLETED, true)
 		s.Wait(time.Minute).Decide(edits(s, event.Intent_INTENT_UNSPECIFIED, longWork, 400), event.Decision_REJECTED)
 	}, -.65},
-	{"edit reverted, with a complaint", func(s *enginetest.Stream) {
+	{"edit reverted, with a complaint", func(s *rehearsal.Stream) {
 		keep(s, edits(s, event.Intent_EDIT, longWork, 400), 0)
 		s.Judge(event.FollowUpClass_COMPLAINT, -1, sure)
 	}, -.69},
-	{"gave up or refused", func(s *enginetest.Stream) {
+	{"gave up or refused", func(s *rehearsal.Stream) {
 		says(s, event.Intent_EDIT, event.EndReason_COMPLETED, false)
 	}, -.83},
-	{"aborted before any edit", func(s *enginetest.Stream) {
+	{"aborted before any edit", func(s *rehearsal.Stream) {
 		says(s, event.Intent_EDIT, event.EndReason_ABORTED_BY_USER, false)
 	}, -.83},
-	{"question that was never answered", func(s *enginetest.Stream) {
+	{"question that was never answered", func(s *rehearsal.Stream) {
 		says(s, event.Intent_EDIT, event.EndReason_COMPLETED, true)
 	}, -.83},
-	{"question whose answer came too late", func(s *enginetest.Stream) {
+	{"question whose answer came too late", func(s *rehearsal.Stream) {
 		says(s, event.Intent_EDIT, event.EndReason_COMPLETED, true)
 		s.Wait(21 * time.Minute)
 		keep(s, edits(s, event.Intent_EDIT, longWork, 400), 1)
 	}, -.83},
-	{"an outage without evidence", func(s *enginetest.Stream) {
+	{"an outage without evidence", func(s *rehearsal.Stream) {
 		says(s, event.Intent_EDIT, event.EndReason_PROVIDER_FAILED, false)
 	}, -.83},
-	{"tiny edit, request restated", func(s *enginetest.Stream) {
+	{"tiny edit, request restated", func(s *rehearsal.Stream) {
 		keep(s, edits(s, event.Intent_EDIT, longWork, 10), 1)
 		s.Judge(event.FollowUpClass_RESTATEMENT, -1, sure)
 	}, -.99},
-	{"broken call and nothing", func(s *enginetest.Stream) {
+	{"broken call and nothing", func(s *rehearsal.Stream) {
 		s.Start(event.Intent_EDIT, 0, "make the parser faster")
 		effort(s, shortWork, shortWall, 1)
 		breaksCall(s)
 		s.End(event.EndReason_COMPLETED, false)
 	}, -1.13},
-	{"edit reverted, with a complaint, and checks broken", func(s *enginetest.Stream) {
+	{"edit reverted, with a complaint, and checks broken", func(s *rehearsal.Stream) {
 		edit := edits(s, event.Intent_EDIT, longWork, 400)
 		s.Checks(0, 2)
 		keep(s, edit, 0)
@@ -137,11 +137,11 @@ var behaviours = []behaviour{
 }
 
 // settleFirst is the first turn of a session that does nothing but act.
-func settleFirst(t *testing.T, act func(*enginetest.Stream)) ledger.Row {
+func settleFirst(t *testing.T, act func(*rehearsal.Stream)) ledger.Row {
 	t.Helper()
-	s := enginetest.NewStream("s1", "ann", enginetest.Epoch)
+	s := rehearsal.NewStream("s1", "ann", rehearsal.Epoch)
 	act(s)
-	e, settled := enginetest.Run(enginetest.Records(s))
+	e, settled := rehearsal.Run(rehearsal.Records(s))
 	require.NoError(t, e.Account().Check())
 	require.NotEmpty(t, settled)
 	require.Equal(t, "s1-t1", settled[0].Row.TurnID)
@@ -167,7 +167,7 @@ func TestBehaviourTable(t *testing.T) {
 
 func TestAnOutageIsDroppedOnlyWithEvidence(t *testing.T) {
 	t.Parallel()
-	row := settleFirst(t, func(s *enginetest.Stream) {
+	row := settleFirst(t, func(s *rehearsal.Stream) {
 		s.Start(event.Intent_EDIT, 0, "make the parser faster")
 		effort(s, shortWork, shortWall, 0)
 		outage(s)
@@ -177,7 +177,7 @@ func TestAnOutageIsDroppedOnlyWithEvidence(t *testing.T) {
 	require.False(t, row.Reward.Known)
 }
 
-func outage(s *enginetest.Stream) {
+func outage(s *rehearsal.Stream) {
 	s.Emit("engine", &event.SessionEvent{Body: &event.SessionEvent_InfrastructureReported{
 		InfrastructureReported: &event.InfrastructureReported{Status: event.InfrastructureStatus_OUTAGE},
 	}})

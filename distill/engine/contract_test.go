@@ -10,7 +10,7 @@ import (
 
 	"millrace/distill/account"
 	"millrace/distill/engine"
-	"millrace/distill/engine/enginetest"
+	"millrace/distill/rehearsal"
 	"millrace/internal/arrowfile"
 	"millrace/internal/unithash"
 	"millrace/schemas/event"
@@ -29,18 +29,18 @@ type partition struct {
 func newPartition(t *testing.T) *partition {
 	t.Helper()
 	p := &partition{t: t, engine: engine.New(options)}
-	for digest, document := range enginetest.Documents() {
+	for digest, document := range rehearsal.Documents() {
 		p.engine.Provide(digest, document)
 	}
-	p.control(0, enginetest.Config(1))
+	p.control(0, rehearsal.Config(1))
 	return p
 }
 
 func (p *partition) apply(at time.Duration, r engine.Record) engine.Effects {
 	p.t.Helper()
-	r.Offset, r.Time = p.offset, enginetest.Epoch.Add(at).UnixMicro()
+	r.Offset, r.Time = p.offset, rehearsal.Epoch.Add(at).UnixMicro()
 	p.offset++
-	enginetest.Provide(p.engine, r)
+	rehearsal.Provide(p.engine, r)
 	eff := p.engine.Apply(r)
 	require.Empty(p.t, eff.Halt)
 	require.NoError(p.t, p.engine.Account().Check())
@@ -53,14 +53,14 @@ func (p *partition) control(at time.Duration, c *event.ControlRecord) engine.Eff
 	return p.apply(at, engine.Record{Control: c})
 }
 
-func (p *partition) tick(at time.Duration) { p.t.Helper(); p.control(at, enginetest.Tick("tick")) }
+func (p *partition) tick(at time.Duration) { p.t.Helper(); p.control(at, rehearsal.Tick("tick")) }
 
 // take applies the stream's events, each when it happened, and empties the stream.
-func (p *partition) take(s *enginetest.Stream) []engine.Effects {
+func (p *partition) take(s *rehearsal.Stream) []engine.Effects {
 	p.t.Helper()
 	var out []engine.Effects
 	for _, ev := range s.Events {
-		out = append(out, p.apply(ev.GetOccurredAt().AsTime().Sub(enginetest.Epoch), engine.Record{Event: ev}))
+		out = append(out, p.apply(ev.GetOccurredAt().AsTime().Sub(rehearsal.Epoch), engine.Record{Event: ev}))
 	}
 	s.Events = nil
 	return out
@@ -79,10 +79,10 @@ func (p *partition) row(turnID string) *ledger.Row {
 	return &found[0]
 }
 
-func stream() *enginetest.Stream { return enginetest.NewStream("s1", "ann", enginetest.Epoch) }
+func stream() *rehearsal.Stream { return rehearsal.NewStream("s1", "ann", rehearsal.Epoch) }
 
 // asks is a question turn of one step.
-func asks(s *enginetest.Stream, intent event.Intent, relation event.Relation) {
+func asks(s *rehearsal.Stream, intent event.Intent, relation event.Relation) {
 	s.Start(intent, relation, "make the parser faster").Step(10, time.Second).End(event.EndReason_COMPLETED, true)
 }
 
@@ -136,24 +136,24 @@ func TestAnAnswerBeginsBeforeTheQuestionsTimeIsUp(t *testing.T) {
 func TestAFinalTurnWithoutARewardGivesItsDispositionToTheChain(t *testing.T) {
 	t.Parallel()
 	for name, c := range map[string]struct {
-		final func(p *partition, s *enginetest.Stream)
+		final func(p *partition, s *rehearsal.Stream)
 		want  ledger.Disposition
 	}{
-		"censored": {func(p *partition, s *enginetest.Stream) {
+		"censored": {func(p *partition, s *rehearsal.Stream) {
 			s.Start(0, 0, "the other one").Step(10, time.Second)
 			edit := s.Edit(300)
 			s.End(event.EndReason_COMPLETED, false).Decide(edit, event.Decision_ACCEPTED)
 		}, ledger.Censored},
-		"faulted": {func(p *partition, s *enginetest.Stream) {
+		"faulted": {func(p *partition, s *rehearsal.Stream) {
 			s.Start(0, 0, "the other one").Step(10, time.Second)
 			outage(s)
 			s.End(event.EndReason_PROVIDER_FAILED, false)
 		}, ledger.Faulted},
-		"incomplete": {func(p *partition, s *enginetest.Stream) {
+		"incomplete": {func(p *partition, s *rehearsal.Stream) {
 			s.Start(0, 0, "the other one").Step(10, time.Second).Step(10, time.Second).End(event.EndReason_COMPLETED, false)
 			s.Events = append(s.Events[:len(s.Events)-2], s.Events[len(s.Events)-1])
 		}, ledger.Incomplete},
-		"withheld": {func(p *partition, s *enginetest.Stream) {
+		"withheld": {func(p *partition, s *rehearsal.Stream) {
 			s.Start(0, 0, "the other one").Step(10, time.Second).End(event.EndReason_COMPLETED, false)
 			p.control(0, &event.ControlRecord{Body: &event.ControlRecord_Quarantined{Quarantined: &event.Quarantined{TurnId: s.Turn(), Reason: "bot"}}})
 		}, ledger.Withheld},
@@ -214,7 +214,7 @@ func TestARunOfQuestionsIsCutFromItsStart(t *testing.T) {
 	require.NotNil(t, late.GetTurnEnded())
 	s.Events = append(append(log[:8:8], log[9:]...), late)
 	for _, ev := range s.Events {
-		p.apply(s.Now.Sub(enginetest.Epoch), engine.Record{Event: ev})
+		p.apply(s.Now.Sub(rehearsal.Epoch), engine.Record{Event: ev})
 	}
 	p.tick(3 * time.Hour)
 	for id, chain := range map[string]int32{"s1-t1": 3, "s1-t2": 3, "s1-t3": 3, "s1-t4": 2, "s1-t5": 2} {
@@ -272,7 +272,7 @@ func TestLateEvidenceIsAppended(t *testing.T) {
 	p.take(s)
 	p.tick(time.Hour)
 	before := *p.row("s1-t1")
-	s.Now = enginetest.Epoch.Add(2 * time.Hour)
+	s.Now = rehearsal.Epoch.Add(2 * time.Hour)
 	s.Observe(edit, 600, .5)
 	eff := p.take(s)[0]
 	require.Equal(t, account.Amended, eff.Class)
@@ -330,7 +330,7 @@ func TestExpired(t *testing.T) {
 			s.Start(event.Intent_EDIT, 0, "x")
 			ev := s.Events[len(s.Events)-1]
 			ev.GetTurnStarted().Context.Origin = c.origin
-			ev.OccurredAt = timestamppb.New(enginetest.Epoch.Add(c.occurred))
+			ev.OccurredAt = timestamppb.New(rehearsal.Epoch.Add(c.occurred))
 			require.Equal(t, c.want, p.apply(now, engine.Record{Event: ev}).Class)
 		})
 	}
@@ -343,9 +343,9 @@ func TestExpiryGoesByCorrectedTime(t *testing.T) {
 	p.tick(5 * time.Hour)
 	s.Start(event.Intent_EDIT, 0, "x")
 	ev := s.Events[0]
-	ev.OccurredAt = timestamppb.New(enginetest.Epoch.Add(-365 * 24 * time.Hour))
+	ev.OccurredAt = timestamppb.New(rehearsal.Epoch.Add(-365 * 24 * time.Hour))
 	ev.SentAt = timestamppb.New(ev.OccurredAt.AsTime().Add(time.Second))
-	ev.ReceivedAt = timestamppb.New(enginetest.Epoch.Add(5 * time.Hour))
+	ev.ReceivedAt = timestamppb.New(rehearsal.Epoch.Add(5 * time.Hour))
 	require.Equal(t, account.Applied, p.apply(5*time.Hour, engine.Record{Event: ev}).Class)
 }
 
@@ -353,14 +353,14 @@ func TestTimeNeverGoesBack(t *testing.T) {
 	t.Parallel()
 	p, s := newPartition(t), stream()
 	p.tick(time.Hour)
-	tick := engine.Record{Offset: p.offset, Time: enginetest.Epoch.UnixMicro(), Control: enginetest.Tick("old")}
+	tick := engine.Record{Offset: p.offset, Time: rehearsal.Epoch.UnixMicro(), Control: rehearsal.Tick("old")}
 	require.False(t, p.engine.ClosesBefore(tick), "an old record stands in the batch of now")
-	s.Now = enginetest.Epoch.Add(time.Hour)
+	s.Now = rehearsal.Epoch.Add(time.Hour)
 	s.Start(event.Intent_EDIT, 0, "x").End(event.EndReason_ABORTED_BY_USER, false)
 	for _, ev := range s.Events {
 		p.apply(time.Minute, engine.Record{Event: ev})
 	}
-	require.Equal(t, enginetest.Epoch.Add(time.Hour).UnixMicro(), p.engine.LogTime())
+	require.Equal(t, rehearsal.Epoch.Add(time.Hour).UnixMicro(), p.engine.LogTime())
 	p.tick(80*time.Minute + 9*time.Second)
 	require.Empty(t, p.settled)
 	p.tick(80*time.Minute + 10*time.Second)
@@ -395,7 +395,7 @@ func config(p *partition, seq uint64, replace ...string) *event.ControlRecord {
 	document = []byte(strings.NewReplacer(replace...).Replace(string(document)))
 	digest := arrowfile.SHA256(document)
 	p.engine.Provide(digest, document)
-	c := enginetest.Config(seq)
+	c := rehearsal.Config(seq)
 	c.GetConfigAdopted().RewardSpecDigest = digest
 	return c
 }
@@ -421,13 +421,13 @@ func TestAnOlderConfigurationDoesNothing(t *testing.T) {
 	p := newPartition(t)
 	p.control(0, config(p, 5, "value: -0.8", "value: -0.9"))
 	for _, seq := range []uint64{1, 4, 5} {
-		old := enginetest.Config(seq)
+		old := rehearsal.Config(seq)
 		old.GetConfigAdopted().RewardSpecDigest = "gone from the store"
 		require.Empty(t, p.engine.Needs(engine.Record{Control: old}))
 		require.Equal(t, account.Control, p.control(0, old).Class)
 		require.EqualValues(t, 5, p.engine.Config().GetSeq())
 	}
-	newer := enginetest.Config(6)
+	newer := rehearsal.Config(6)
 	newer.GetConfigAdopted().RewardSpecDigest = "not there"
 	before := p.engine.Account()
 	eff := p.engine.Apply(engine.Record{Offset: p.offset, Control: newer})
@@ -455,7 +455,7 @@ func TestWithheldByAPerson(t *testing.T) {
 			t.Run(name+" "+when, func(t *testing.T) {
 				t.Parallel()
 				p, s := newPartition(t), stream()
-				other := enginetest.NewStream("s2", "bob", enginetest.Epoch)
+				other := rehearsal.NewStream("s2", "bob", rehearsal.Epoch)
 				says(s, event.Intent_EDIT, event.EndReason_COMPLETED, false)
 				says(other, event.Intent_EDIT, event.EndReason_COMPLETED, false)
 				if before {
@@ -502,7 +502,7 @@ func TestAnIncidentExcusesOnlyWhatFailedInIt(t *testing.T) {
 			p.take(s)
 			p.control(10*time.Minute, &event.ControlRecord{Body: &event.ControlRecord_IncidentDeclared{IncidentDeclared: &event.IncidentDeclared{
 				Incident: "i1", PolicyVersion: c.version,
-				StartsAt: timestamppb.New(enginetest.Epoch.Add(c.from)), EndsAt: timestamppb.New(enginetest.Epoch.Add(c.to)),
+				StartsAt: timestamppb.New(rehearsal.Epoch.Add(c.from)), EndsAt: timestamppb.New(rehearsal.Epoch.Add(c.to)),
 			}}})
 			p.tick(time.Hour)
 			require.Equal(t, c.want, p.row("s1-t1").Disposition, p.row("s1-t1").Reason)
@@ -560,7 +560,7 @@ func TestAGapInEitherSourceIsSeen(t *testing.T) {
 }
 
 // renumber gives each source's events the numbers 1, 2, … again.
-func renumber(s *enginetest.Stream) {
+func renumber(s *rehearsal.Stream) {
 	n := map[string]uint64{}
 	for _, ev := range s.Events {
 		n[ev.GetSource()]++

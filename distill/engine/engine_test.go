@@ -6,21 +6,21 @@ import (
 
 	"github.com/stretchr/testify/require"
 
-	"millrace/distill/engine/enginetest"
+	"millrace/distill/rehearsal"
 	"millrace/schemas/event"
 	"millrace/schemas/ledger"
 )
 
 func TestAGoodTurnIsRewarded(t *testing.T) {
 	t.Parallel()
-	s := enginetest.NewStream("s1", "ann", enginetest.Epoch)
+	s := rehearsal.NewStream("s1", "ann", rehearsal.Epoch)
 	s.Start(event.Intent_EDIT, 0, "make the parser faster").Step(40, 3*time.Second)
 	edit := s.Edit(400)
 	s.Step(20, time.Second).End(event.EndReason_COMPLETED, false)
 	s.Wait(5*time.Second).Decide(edit, event.Decision_ACCEPTED)
 	s.Wait(10*time.Minute).Observe(edit, 600, 1)
 
-	e, settled := enginetest.Run(enginetest.Records(s))
+	e, settled := rehearsal.Run(rehearsal.Records(s))
 	require.NoError(t, e.Account().Check())
 	require.Len(t, settled, 1)
 	row := settled[0].Row
@@ -37,7 +37,7 @@ func TestAGoodTurnIsRewarded(t *testing.T) {
 
 func TestAMalformedCallIsPunishedOnItsOwnTokens(t *testing.T) {
 	t.Parallel()
-	s := enginetest.NewStream("s1", "ann", enginetest.Epoch)
+	s := rehearsal.NewStream("s1", "ann", rehearsal.Epoch)
 	s.Start(event.Intent_EDIT, 0, "make the parser faster").Step(40, 3*time.Second)
 	s.Call("edit_file", event.ToolKind_EDIT_FILE, `{"path": `, event.ToolOutcome_EXECUTION_FAILED)
 	s.Step(20, time.Second)
@@ -45,7 +45,7 @@ func TestAMalformedCallIsPunishedOnItsOwnTokens(t *testing.T) {
 	s.End(event.EndReason_COMPLETED, false).Wait(5*time.Second).Decide(edit, event.Decision_ACCEPTED)
 	s.Wait(10*time.Minute).Observe(edit, 600, 1)
 
-	_, settled := enginetest.Run(enginetest.Records(s))
+	_, settled := rehearsal.Run(rehearsal.Records(s))
 	require.Len(t, settled, 1)
 	row, sample := settled[0].Row, settled[0].Samples[0]
 	require.Equal(t, ledger.Rewarded, row.Disposition)
@@ -59,14 +59,14 @@ func TestAMalformedCallIsPunishedOnItsOwnTokens(t *testing.T) {
 
 func TestAQuestionSettlesWithItsAnswer(t *testing.T) {
 	t.Parallel()
-	s := enginetest.NewStream("s1", "ann", enginetest.Epoch)
+	s := rehearsal.NewStream("s1", "ann", rehearsal.Epoch)
 	s.Start(event.Intent_EDIT, 0, "make it faster").Step(10, time.Second).End(event.EndReason_COMPLETED, true)
 	s.Wait(time.Minute).Start(0, 0, "the parser").Step(40, 3*time.Second)
 	edit := s.Edit(400)
 	s.End(event.EndReason_COMPLETED, false).Wait(5*time.Second).Decide(edit, event.Decision_ACCEPTED)
 	s.Wait(10*time.Minute).Observe(edit, 600, 1)
 
-	_, settled := enginetest.Run(enginetest.Records(s))
+	_, settled := rehearsal.Run(rehearsal.Records(s))
 	require.Len(t, settled, 2)
 	question, final := settled[0].Row, settled[1].Row
 	require.Equal(t, "s1-t1", question.TurnID)
@@ -78,60 +78,60 @@ func TestAQuestionSettlesWithItsAnswer(t *testing.T) {
 
 func TestDispositions(t *testing.T) {
 	t.Parallel()
-	at := enginetest.Epoch
-	edit := func(s *enginetest.Stream) string {
+	at := rehearsal.Epoch
+	edit := func(s *rehearsal.Stream) string {
 		s.Start(event.Intent_EDIT, 0, "do it").Step(10, time.Second)
 		return s.Edit(300)
 	}
 	cases := map[string]struct {
-		make func(s *enginetest.Stream)
+		make func(s *rehearsal.Stream)
 		want ledger.Disposition
 	}{
-		"a text answer, then silence": {func(s *enginetest.Stream) {
+		"a text answer, then silence": {func(s *rehearsal.Stream) {
 			s.Start(event.Intent_ASK, 0, "why?").Step(10, time.Second).End(event.EndReason_COMPLETED, false)
 		}, ledger.Censored},
-		"gave up": {func(s *enginetest.Stream) {
+		"gave up": {func(s *rehearsal.Stream) {
 			s.Start(event.Intent_EDIT, 0, "do it").Step(10, time.Second).End(event.EndReason_COMPLETED, false)
 		}, ledger.Rewarded},
-		"an applied edit that nobody observed": {func(s *enginetest.Stream) {
+		"an applied edit that nobody observed": {func(s *rehearsal.Stream) {
 			e := edit(s)
 			s.End(event.EndReason_COMPLETED, false).Decide(e, event.Decision_ACCEPTED)
 		}, ledger.Censored},
-		"never ended": {func(s *enginetest.Stream) {
+		"never ended": {func(s *rehearsal.Stream) {
 			s.Start(event.Intent_EDIT, 0, "do it").Step(10, time.Second)
 		}, ledger.Rewarded},
-		"aborted before any edit": {func(s *enginetest.Stream) {
+		"aborted before any edit": {func(s *rehearsal.Stream) {
 			s.Start(event.Intent_EDIT, 0, "do it").Step(10, time.Second).End(event.EndReason_ABORTED_BY_USER, false)
 		}, ledger.Rewarded},
-		"provider failed before the first token": {func(s *enginetest.Stream) {
+		"provider failed before the first token": {func(s *rehearsal.Stream) {
 			s.Start(event.Intent_EDIT, 0, "do it").End(event.EndReason_PROVIDER_FAILED, false)
 		}, ledger.Faulted},
-		"provider failed later, without evidence": {func(s *enginetest.Stream) {
+		"provider failed later, without evidence": {func(s *rehearsal.Stream) {
 			s.Start(event.Intent_EDIT, 0, "do it").Step(10, time.Second).End(event.EndReason_PROVIDER_FAILED, false)
 		}, ledger.Rewarded},
-		"provider failed later, with evidence": {func(s *enginetest.Stream) {
+		"provider failed later, with evidence": {func(s *rehearsal.Stream) {
 			s.Start(event.Intent_EDIT, 0, "do it").Step(10, time.Second)
 			s.Emit("engine", &event.SessionEvent{Body: &event.SessionEvent_InfrastructureReported{InfrastructureReported: &event.InfrastructureReported{Status: event.InfrastructureStatus_OUTAGE}}})
 			s.End(event.EndReason_PROVIDER_FAILED, false)
 		}, ledger.Faulted},
-		"an event was lost": {func(s *enginetest.Stream) {
+		"an event was lost": {func(s *rehearsal.Stream) {
 			e := edit(s)
 			s.Events = append(s.Events[:2], s.Events[3:]...)
 			s.End(event.EndReason_COMPLETED, false).Decide(e, event.Decision_REJECTED)
 		}, ledger.Incomplete},
-		"an event was too large": {func(s *enginetest.Stream) {
+		"an event was too large": {func(s *rehearsal.Stream) {
 			e := edit(s)
 			s.Events[2].Body = &event.SessionEvent_Stub{Stub: &event.Stub{Reason: "too_large", Body: "tool_called", Bytes: 1 << 25}}
 			s.End(event.EndReason_COMPLETED, false).Decide(e, event.Decision_REJECTED)
 		}, ledger.Rewarded},
-		"three policy versions": {func(s *enginetest.Stream) {
+		"three policy versions": {func(s *rehearsal.Stream) {
 			s.Start(event.Intent_EDIT, 0, "do it").Step(10, time.Second)
 			s.Version = "v2"
 			s.Step(10, time.Second)
 			s.Version = "v3"
 			s.Step(10, time.Second).End(event.EndReason_COMPLETED, false)
 		}, ledger.MixedPolicy},
-		"no content": {func(s *enginetest.Stream) {
+		"no content": {func(s *rehearsal.Stream) {
 			s.Start(event.Intent_EDIT, 0, "do it").Step(10, time.Second).End(event.EndReason_COMPLETED, false)
 			for _, ev := range s.Events {
 				ev.Privacy = event.Privacy_NO_CONTENT
@@ -141,9 +141,9 @@ func TestDispositions(t *testing.T) {
 	for name, c := range cases {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
-			s := enginetest.NewStream("s1", "ann", at)
+			s := rehearsal.NewStream("s1", "ann", at)
 			c.make(s)
-			e, settled := enginetest.Run(enginetest.Records(s))
+			e, settled := rehearsal.Run(rehearsal.Records(s))
 			require.NoError(t, e.Account().Check())
 			require.Len(t, settled, 1)
 			require.Equal(t, c.want, settled[0].Row.Disposition, settled[0].Row.Reason)
@@ -154,17 +154,17 @@ func TestDispositions(t *testing.T) {
 // Two questions whose starts arrive in the wrong order must not answer each other.
 func TestTurnsWhoseStartsArriveInTheWrongOrderFormNoCircle(t *testing.T) {
 	t.Parallel()
-	s := enginetest.NewStream("s1", "ann", enginetest.Epoch)
+	s := rehearsal.NewStream("s1", "ann", rehearsal.Epoch)
 	s.Start(event.Intent_EDIT, 0, "make it faster").Step(10, time.Second).End(event.EndReason_COMPLETED, true)
 	s.Wait(time.Minute).Start(event.Intent_EDIT, 0, "the parser").Step(10, time.Second).End(event.EndReason_COMPLETED, true)
-	log := enginetest.Records(s)
+	log := rehearsal.Records(s)
 	// log: configuration, start 1, step 1, end 1, start 2, …: the first start comes behind the second.
 	late := log[1].Event
 	log[1].Event, log[2].Event, log[3].Event, log[4].Event = log[2].Event, log[3].Event, log[4].Event, late
 	for i := 2; i <= 4; i++ {
 		log[i].Time = log[5].Time
 	}
-	e, settled := enginetest.Run(log)
+	e, settled := rehearsal.Run(log)
 	require.NoError(t, e.Account().Check())
 	require.Len(t, settled, 2)
 	require.Equal(t, "s1-t1", settled[0].Row.TurnID)

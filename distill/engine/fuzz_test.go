@@ -8,6 +8,7 @@ import (
 
 	"millrace/distill/engine"
 	"millrace/distill/engine/enginetest"
+	"millrace/distill/rehearsal"
 	"millrace/schemas/event"
 )
 
@@ -21,10 +22,10 @@ func FuzzApply(f *testing.F) {
 	f.Add([]byte{0, 0, 0, 0, 1, 255, 0, 0})
 	f.Fuzz(func(t *testing.T, data []byte) {
 		e := engine.New(options)
-		for digest, document := range enginetest.Documents() {
+		for digest, document := range rehearsal.Documents() {
 			e.Provide(digest, document)
 		}
-		e.Apply(engine.Record{Time: enginetest.Epoch.UnixMicro(), Control: enginetest.Config(1)})
+		e.Apply(engine.Record{Time: rehearsal.Epoch.UnixMicro(), Control: rehearsal.Config(1)})
 		defer func() {
 			e.Boundary()
 			state, err := e.Save()
@@ -37,7 +38,7 @@ func FuzzApply(f *testing.F) {
 				e.Boundary()
 			}
 			opened, read := e.Account().Opened, e.Account().Read
-			enginetest.Provide(e, r)
+			rehearsal.Provide(e, r)
 			eff := e.Apply(r)
 			balance := e.Account()
 			require.NoError(t, balance.Check())
@@ -61,7 +62,7 @@ const (
 // packLog is what unpackLog reads, for the records that fit.
 func packLog(log []engine.Record) []byte {
 	var out []byte
-	before := enginetest.Epoch.UnixMicro()
+	before := rehearsal.Epoch.UnixMicro()
 	for _, r := range log {
 		kind, body := byte(asRejected), []byte(nil)
 		if r.Event != nil {
@@ -83,7 +84,7 @@ func packLog(log []engine.Record) []byte {
 
 func unpackLog(data []byte) []engine.Record {
 	var out []engine.Record
-	at := enginetest.Epoch.UnixMicro()
+	at := rehearsal.Epoch.UnixMicro()
 	for len(data) >= 4 {
 		kind, wait, n := data[0]%kinds, int64(data[1]), int(binary.LittleEndian.Uint16(data[2:]))
 		data = data[4:]

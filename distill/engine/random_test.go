@@ -9,6 +9,7 @@ import (
 
 	"millrace/distill/engine"
 	"millrace/distill/engine/enginetest"
+	"millrace/distill/rehearsal"
 	"millrace/schemas/ledger"
 	"millrace/schemas/sample"
 )
@@ -40,7 +41,7 @@ func replay(t *testing.T, log []engine.Record, restart func() bool) outcome {
 		restored, err := engine.Load(options, state)
 		require.NoError(t, err)
 		for _, digest := range restored.Needs() {
-			restored.Provide(digest, enginetest.Documents()[digest])
+			restored.Provide(digest, rehearsal.Documents()[digest])
 		}
 		for offset := e.LowWatermark(next); offset < next; offset++ {
 			restored.Reread(offset, log[offset].Event)
@@ -57,7 +58,7 @@ func replay(t *testing.T, log []engine.Record, restart func() bool) outcome {
 		if e.ClosesBefore(r) {
 			boundary(r.Offset)
 		}
-		enginetest.Provide(e, r)
+		rehearsal.Provide(e, r)
 		effects := e.Apply(r)
 		require.Empty(t, effects.Halt)
 		for _, s := range effects.Settled {

@@ -9,6 +9,7 @@ import (
 	"google.golang.org/protobuf/types/known/timestamppb"
 
 	"millrace/distill/engine"
+	"millrace/distill/rehearsal"
 	"millrace/internal/unithash"
 	"millrace/schemas/event"
 )
@@ -20,16 +21,16 @@ func RandomLog(seed uint64, sessions int) []engine.Record {
 	r := rand.New(rand.NewPCG(seed, 1))
 	var events []*event.SessionEvent
 	for i := range sessions {
-		s := NewStream(fmt.Sprintf("s%d", i), fmt.Sprintf("u%d", r.IntN(sessions)), Epoch.Add(time.Duration(r.IntN(4*3600))*time.Second))
+		s := rehearsal.NewStream(fmt.Sprintf("s%d", i), fmt.Sprintf("u%d", r.IntN(sessions)), rehearsal.Epoch.Add(time.Duration(r.IntN(4*3600))*time.Second))
 		for range 1 + r.IntN(4) {
 			randomTurn(r, s)
 		}
 		events = append(events, s.Events...)
 	}
-	return spoil(r, Log(disturb(r, events)))
+	return spoil(r, rehearsal.Log(disturb(r, events)))
 }
 
-func randomTurn(r *rand.Rand, s *Stream) {
+func randomTurn(r *rand.Rand, s *rehearsal.Stream) {
 	relation := event.Relation(0)
 	if r.IntN(8) == 0 {
 		relation = event.Relation(1 + r.IntN(3))
@@ -81,7 +82,7 @@ func randomTurn(r *rand.Rand, s *Stream) {
 
 // movedWeights lets the weights move while the last step was generated. What the engine reports as the step's own
 // version may be that at its beginning or at its end; a span may be missing, or reach too far.
-func movedWeights(r *rand.Rand, s *Stream) {
+func movedWeights(r *rand.Rand, s *rehearsal.Stream) {
 	step := s.Events[len(s.Events)-1].GetStepCompleted()
 	n := uint32(len(step.GetOutputTokenIds()) / 4)
 	at := uint32(r.IntN(int(n) + 1))
@@ -166,7 +167,7 @@ func spoil(r *rand.Rand, log []engine.Record) []engine.Record {
 			at := time.UnixMicro(x.Time)
 			extra.Control = &event.ControlRecord{Id: fmt.Sprintf("i-%d", i), Body: &event.ControlRecord_IncidentDeclared{IncidentDeclared: &event.IncidentDeclared{Incident: "inc", StartsAt: timestamppb.New(at.Add(-time.Minute)), EndsAt: timestamppb.New(at.Add(time.Minute))}}}
 		case 4:
-			extra.Control = Config(uint64(1 + r.IntN(5)))
+			extra.Control = rehearsal.Config(uint64(1 + r.IntN(5)))
 		case 5:
 			extra.Control = &event.ControlRecord{Id: fmt.Sprintf("erase-%d", i), Body: &event.ControlRecord_UnitErased{UnitErased: &event.UnitErased{UnitHash: unithash.Pseudonym([]byte("test"), fmt.Sprintf("u%d", r.IntN(12)))}}}
 		default:

@@ -1,4 +1,4 @@
-package enginetest
+package rehearsal
 
 import (
 	"encoding/binary"
