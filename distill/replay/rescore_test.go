@@ -134,55 +134,61 @@ const seeds = 5
 
 func randomLog(seed uint64) []engine.Record { return enginetest.RandomLog(100+seed, 90) }
 
+// eachLog runs a test over random logs.
+func eachLog(t *testing.T, test func(t *testing.T, log []engine.Record)) {
+	t.Helper()
+	for seed := range uint64(seeds) {
+		for name, log := range map[string]func(uint64) []engine.Record{"anything": randomLog, "questions": questionLog} {
+			t.Run(fmt.Sprintf("%s, seed %d", name, seed), func(t *testing.T) {
+				t.Parallel()
+				test(t, log(seed))
+			})
+		}
+	}
+}
+
 func TestReplayUnderTheSameSpecGivesTheLedger(t *testing.T) {
 	t.Parallel()
-	for seed := range uint64(seeds) {
-		t.Run(fmt.Sprintf("seed %d", seed), func(t *testing.T) {
-			t.Parallel()
-			for name, v := range map[string]values{"shipped": shipped(), "another": otherSpecs(t)["all of it"]} {
-				rows := run(t, randomLog(seed), v)
-				require.NotEmpty(t, rows)
-				again, err := replay.Rescore(v.compile(t), rows)
-				require.NoError(t, err)
-				requireSame(t, rows, again, name)
+	eachLog(t, func(t *testing.T, log []engine.Record) {
+		for name, v := range map[string]values{"shipped": shipped(), "another": otherSpecs(t)["all of it"]} {
+			rows := run(t, log, v)
+			require.NotEmpty(t, rows)
+			again, err := replay.Rescore(v.compile(t), rows)
+			require.NoError(t, err)
+			requireSame(t, rows, again, name)
 
-				file, err := arrowfile.WriteLedger(rows)
-				require.NoError(t, err)
-				read, err := arrowfile.ReadLedger(file)
-				require.NoError(t, err)
-				again, err = replay.Rescore(v.compile(t), read)
-				require.NoError(t, err)
-				requireSame(t, rows, again, name+", through a file")
-				same, err := arrowfile.WriteLedger(again)
-				require.NoError(t, err)
-				require.Equal(t, arrowfile.SHA256(file), arrowfile.SHA256(same), "%s: the file, bit for bit", name)
-			}
-		})
-	}
+			file, err := arrowfile.WriteLedger(rows)
+			require.NoError(t, err)
+			read, err := arrowfile.ReadLedger(file)
+			require.NoError(t, err)
+			again, err = replay.Rescore(v.compile(t), read)
+			require.NoError(t, err)
+			requireSame(t, rows, again, name+", through a file")
+			same, err := arrowfile.WriteLedger(again)
+			require.NoError(t, err)
+			require.Equal(t, arrowfile.SHA256(file), arrowfile.SHA256(same), "%s: the file, bit for bit", name)
+		}
+	})
 }
 
 // What the replay of a ledger says of another spec is what that spec would have made of the log.
 func TestReplayUnderAnotherSpecGivesWhatAFullRunGives(t *testing.T) {
 	t.Parallel()
-	for seed := range uint64(seeds) {
-		t.Run(fmt.Sprintf("seed %d", seed), func(t *testing.T) {
-			t.Parallel()
-			log := randomLog(seed)
-			before := run(t, log, shipped())
-			kept := slices.Clone(before)
-			for name, v := range otherSpecs(t) {
-				want := run(t, log, v)
-				got, err := replay.Rescore(v.compile(t), before)
-				require.NoError(t, err)
-				requireSame(t, want, got, name)
-				requireSame(t, kept, before, "what was given stays as it was")
+	eachLog(t, func(t *testing.T, log []engine.Record) {
+		before := run(t, log, shipped())
+		kept := slices.Clone(before)
+		for name, v := range otherSpecs(t) {
+			want := run(t, log, v)
+			got, err := replay.Rescore(v.compile(t), before)
+			require.NoError(t, err)
+			requireSame(t, want, got, name)
+			requireSame(t, kept, before, "what was given stays as it was")
 
-				back, err := replay.Rescore(shipped().compile(t), want)
-				require.NoError(t, err)
-				requireSame(t, before, back, "and back from "+name)
-			}
-		})
-	}
+			back, err := replay.Rescore(shipped().compile(t), want)
+			require.NoError(t, err)
+			requireSame(t, before, back, "and back from "+name)
+		}
+	})
 }
 
 // The logs above mean something only if they hold everything whose replay differs from the rest.
@@ -190,7 +196,7 @@ func TestRandomLogsHoldEveryKindOfRow(t *testing.T) {
 	t.Parallel()
 	kinds := map[string]int{}
 	for seed := range uint64(seeds) {
-		rows := run(t, randomLog(seed), shipped())
+		rows := append(run(t, randomLog(seed), shipped()), run(t, questionLog(seed), shipped())...)
 		lax, err := replay.Rescore(otherSpecs(t)["many versions"].compile(t), rows)
 		require.NoError(t, err)
 		for i, r := range rows {
@@ -214,7 +220,7 @@ func TestRandomLogsHoldEveryKindOfRow(t *testing.T) {
 	}
 	for _, name := range []string{
 		"turn", "amendment", "rewarded", "no_tokens", "censored", "faulted", "incomplete", "mixed_policy", "withheld", "disposition changes",
-		"question in a chain", "unanswered", "p_edit of a stratum", "inherited p_edit",
+		"question in a chain", "unanswered", "answered before it settled", "disposition from the final", "p_edit of a stratum", "inherited p_edit",
 	} {
 		require.Positive(t, kinds[name], "%s in %v", name, kinds)
 	}
