@@ -28,7 +28,7 @@ func questionLog(seed uint64) []engine.Record {
 	}
 	events = slices.DeleteFunc(events, func(*event.SessionEvent) bool { return r.IntN(400) == 0 })
 	log := rehearsal.Log(events)
-	for range 8 {
+	for range 25 {
 		at := 1 + r.IntN(len(log)-1)
 		log = slices.Insert(log, at, engine.Record{Time: log[at-1].Time, Control: &event.ControlRecord{
 			Id: fmt.Sprintf("q-%d", at), Body: &event.ControlRecord_Quarantined{Quarantined: &event.Quarantined{
@@ -53,6 +53,9 @@ func questioningTurn(r *rand.Rand, s *rehearsal.Stream) {
 			s.Call("ask_user", event.ToolKind_QUESTION, `{"question":"which?"}`, event.ToolOutcome_OK)
 		} else {
 			s.Call("read_file", event.ToolKind_READ, `{"path":`, event.ToolOutcome_EXECUTION_FAILED)
+		}
+		if r.IntN(6) == 0 {
+			s.Version = fmt.Sprintf("v%d", r.IntN(3))
 		}
 		s.Step(5, time.Second)
 	}
