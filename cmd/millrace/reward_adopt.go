@@ -4,7 +4,6 @@ import (
 	"context"
 	"fmt"
 	"io"
-	"os"
 
 	"millrace/checkpoint"
 	"millrace/checkpoint/adoption"
@@ -77,13 +76,4 @@ func (c *RewardHistory) Run(ctx context.Context, out *Output) error {
 			}
 		})
 	})
-}
-
-// readFile is a document of the user's.
-func readFile(path string) ([]byte, error) {
-	body, err := os.ReadFile(path)
-	if err != nil {
-		return nil, usagef("%v", err)
-	}
-	return body, nil
 }
