@@ -76,6 +76,7 @@ type Judging struct {
 	queue   *queue
 	breaker *breaker
 
+	caughtUp      atomic.Int64 // partitions that have been read to their end
 	toldOfRefusal atomic.Bool
 }
 
@@ -92,7 +93,7 @@ func New(cfg Config, deps Deps) (*Judging, error) {
 	}
 	j := &Judging{cfg: cfg, deps: deps, breaker: newBreaker(cfg.pause)}
 	j.queue = newQueue(cfg.Waiting, func(n int) { j.metrics.notAsked.WithLabelValues(skippedLate).Add(float64(n)) })
-	j.metrics = newMetrics(deps.Registerer, j.queue.length, j.breaker.open)
+	j.metrics = newMetrics(deps.Registerer, j)
 	return j, nil
 }
 
@@ -144,44 +145,49 @@ func rest(ctx context.Context, d time.Duration) {
 
 // work puts one exchange after another to the judge.
 func (j *Judging) work(ctx context.Context) {
-	for {
-		w, ok := j.queue.next(ctx)
-		if !ok || !j.breaker.wait(ctx) {
-			return
-		}
-		if w.late() {
+	// An exchange waits in the queue and not in our hands: there it can be taken back.
+	for j.queue.await(ctx) && j.breaker.wait(ctx) {
+		w, ok := j.queue.take()
+		if !ok {
 			j.breaker.release()
-			j.metrics.skipped(skippedLate)
 			continue
 		}
-		began := time.Now()
-		v, err := j.deps.Judge.Judge(ctx, w.Exchange)
-		if ctx.Err() != nil {
-			j.breaker.release()
-			return
-		}
-		j.metrics.voted(v.Votes)
-		j.metrics.seconds.Observe(time.Since(began).Seconds())
-		switch {
-		case errors.Is(err, ErrAway):
+		if !j.put(ctx, w) {
 			j.queue.back(w)
-			j.away(err)
-		case err != nil:
-			j.answered()
-			j.deps.Logger.Warn("an exchange could not be put to the judge", "turn", w.TurnID, "error", err)
-		default:
-			if v.Votes.Answered() == 0 {
-				j.away(fmt.Errorf("%w in time", ErrAway)) // but this exchange has had its chance
-			} else {
-				j.answered()
-			}
-			if v.Votes.Refused > 0 && j.toldOfRefusal.CompareAndSwap(false, true) {
-				j.deps.Logger.Warn("the judge's endpoint refuses requests; does it know response_format json_schema, and are they short enough for the model? Its own log says why", "turn", w.TurnID)
-			}
-			j.metrics.verdict(v)
-			j.write(ctx, w, v)
 		}
+		j.queue.done(w)
 	}
+}
+
+// put puts one exchange to the judge. It is false if it was not looked at, and should come again.
+func (j *Judging) put(ctx context.Context, w waiting) bool {
+	began := time.Now()
+	v, err := j.deps.Judge.Judge(ctx, w.Exchange)
+	if ctx.Err() != nil {
+		j.breaker.release()
+		return false
+	}
+	j.metrics.voted(v.Votes)
+	j.metrics.seconds.Observe(time.Since(began).Seconds())
+	switch {
+	case errors.Is(err, ErrAway):
+		j.away(err)
+		return false
+	case err != nil:
+		j.answered()
+		j.deps.Logger.Warn("an exchange could not be put to the judge", "turn", w.TurnID, "error", err)
+		return true
+	case v.Votes.Answered() == 0:
+		j.away(fmt.Errorf("%w in time", ErrAway)) // but this exchange has had its chance
+	default:
+		j.answered()
+	}
+	if v.Votes.Refused > 0 && j.toldOfRefusal.CompareAndSwap(false, true) {
+		j.deps.Logger.Warn("the judge's endpoint refuses requests; does it know response_format json_schema, and are they short enough for the model? Its own log says why", "turn", w.TurnID)
+	}
+	j.metrics.verdict(v)
+	j.write(ctx, w, v)
+	return true
 }
 
 func (j *Judging) away(err error) {
@@ -242,6 +248,11 @@ func (j *Judging) follow(ctx context.Context, partition int32, partitions int) {
 			j.metrics.rated(rating, polarity)
 		}
 	}
+	defer func() {
+		if f.live {
+			j.caughtUp.Add(-1)
+		}
+	}()
 	offset := f.begin(ctx)
 	for ctx.Err() == nil {
 		var records []eventlog.Record
@@ -259,6 +270,7 @@ func (j *Judging) follow(ctx context.Context, partition int32, partitions int) {
 		}
 		if !f.live && (offset >= f.end || len(records) == 0) {
 			f.live = true
+			j.caughtUp.Add(1)
 		}
 		f.handOver(ctx)
 	}
@@ -352,6 +364,9 @@ func (f *follower) handOver(ctx context.Context) {
 		return
 	}
 	for _, a := range f.found {
+		if f.late(a) {
+			f.skipped(skippedLate)
+		}
 		if !f.wanted(a) {
 			continue
 		}
@@ -370,8 +385,10 @@ func (f *follower) handOver(ctx context.Context) {
 // wanted says whether there is still something to ask.
 func (f *follower) wanted(a *Ask) bool {
 	x := a.turn
-	return x.judged == nil && !x.withheld && !x.gone && f.tracker.now < a.settles
+	return x.judged == nil && !x.withheld && !x.gone && !f.late(a)
 }
+
+func (f *follower) late(a *Ask) bool { return f.clock.Load() >= a.settles }
 
 // peek moves the clock to the newest record, without taking it.
 func (f *follower) peek(ctx context.Context) {

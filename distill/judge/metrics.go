@@ -23,7 +23,7 @@ type metrics struct {
 	said, neutral, sure float64
 }
 
-func newMetrics(r prometheus.Registerer, waiting func() int, away func() bool) *metrics {
+func newMetrics(r prometheus.Registerer, j *Judging) *metrics {
 	counter := func(name, help string, labels ...string) *prometheus.CounterVec {
 		return prometheus.NewCounterVec(prometheus.CounterOpts{Name: name, Help: help}, labels)
 	}
@@ -46,9 +46,10 @@ func newMetrics(r prometheus.Registerer, waiting func() int, away func() bool) *
 		m.verdicts, m.abstained, m.votes, m.notAsked, m.feedback, m.unwritten, m.seconds,
 		gauge("millrace_judge_neutral_share", "Share of verdicts with polarity 0; public base rate: about .77.", func() float64 { return m.share(&m.neutral) }),
 		gauge("millrace_judge_mean_confidence", "Mean confidence of the verdicts.", func() float64 { return m.share(&m.sure) }),
-		gauge("millrace_judge_waiting", "Exchanges that wait for the endpoint.", func() float64 { return float64(waiting()) }),
+		gauge("millrace_judge_waiting", "Exchanges that wait for the endpoint.", func() float64 { return float64(j.queue.length()) }),
+		gauge("millrace_judge_caught_up", "Partitions that were read to their end since the start.", func() float64 { return float64(j.caughtUp.Load()) }),
 		gauge("millrace_judge_away", "1 while the endpoint does not answer and is left alone.", func() float64 {
-			if away() {
+			if j.breaker.open() {
 				return 1
 			}
 			return 0

@@ -22,11 +22,12 @@ type queue struct {
 
 	mu    sync.Mutex
 	asks  []waiting
+	taken map[*Ask]bool // by a worker; true: removed meanwhile, so that it must not come back
 	ready chan struct{} // holds one if an ask may be there
 }
 
 func newQueue(most int, late func(int)) *queue {
-	return &queue{most: most, late: late, ready: make(chan struct{}, 1)}
+	return &queue{most: most, late: late, taken: map[*Ask]bool{}, ready: make(chan struct{}, 1)}
 }
 
 // offer takes an ask if there is room.
@@ -46,28 +47,37 @@ func (q *queue) offer(w waiting) bool {
 	return true
 }
 
-// back puts an ask at the front again that nobody answered.
+// back puts a taken ask at the front again, since nobody answered.
 func (q *queue) back(w waiting) {
 	q.mu.Lock()
 	defer q.mu.Unlock()
-	q.asks = slices.Insert(q.asks, 0, w)
-	q.wake()
+	if removed := q.taken[w.Ask]; !removed {
+		q.asks = slices.Insert(q.asks, 0, w)
+		q.wake()
+	}
+	delete(q.taken, w.Ask)
 }
 
-// next waits for an ask that is not too late; false if ctx ended.
-func (q *queue) next(ctx context.Context) (waiting, bool) {
-	for {
-		if w, ok := q.take(); ok {
-			return w, true
-		}
+// done is said of a taken ask that doesn't come back.
+func (q *queue) done(w waiting) {
+	q.mu.Lock()
+	defer q.mu.Unlock()
+	delete(q.taken, w.Ask)
+}
+
+// await waits until there is something to take; false if ctx ended.
+func (q *queue) await(ctx context.Context) bool {
+	for q.length() == 0 {
 		select {
 		case <-ctx.Done():
-			return waiting{}, false
+			return false
 		case <-q.ready:
 		}
 	}
+	return ctx.Err() == nil
 }
 
+// take gives the oldest ask that is not too late, if there is one.
 func (q *queue) take() (waiting, bool) {
 	q.mu.Lock()
 	defer q.mu.Unlock()
@@ -79,6 +89,7 @@ func (q *queue) take() (waiting, bool) {
 			q.wake() // for the next worker
 		}
 		if !w.late() {
+			q.taken[w.Ask] = false
 			return w, true
 		}
 		q.late(1)
@@ -86,13 +97,20 @@ func (q *queue) take() (waiting, bool) {
 	return waiting{}, false
 }
 
-// remove drops the asks that are meant, and gives their number.
+// remove drops the asks that are meant, also those that were taken and may come back, and gives their number.
 func (q *queue) remove(meant func(*Ask) bool) int {
 	q.mu.Lock()
 	defer q.mu.Unlock()
 	n := len(q.asks)
 	q.asks = slices.DeleteFunc(q.asks, func(w waiting) bool { return meant(w.Ask) })
-	return n - len(q.asks)
+	n -= len(q.asks)
+	for a, removed := range q.taken {
+		if !removed && meant(a) {
+			q.taken[a] = true
+			n++
+		}
+	}
+	return n
 }
 
 func (q *queue) length() int {
