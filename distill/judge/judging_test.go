@@ -176,7 +176,11 @@ func TestWhatMustNotBeSent(t *testing.T) {
 	w.control(&event.ControlRecord{Id: "erase", Body: &event.ControlRecord_UnitErased{UnitErased: &event.UnitErased{UnitHash: pseudonym("unit-erased")}}})
 	w.control(&event.ControlRecord{Id: "quarantine", Body: &event.ControlRecord_Quarantined{Quarantined: &event.Quarantined{SessionId: "quarantined", Reason: "x"}}})
 	w.await("both to be taken out", func() bool { return j.notAsked(skippedWithheld) == 2 })
-	w.await("a pause between two trials", func() bool { return j.queue.length() == 1 })
+	w.await("a pause between two trials", func() bool {
+		j.queue.mu.Lock()
+		defer j.queue.mu.Unlock()
+		return len(j.queue.asks) == 1 && len(j.queue.taken) == 0
+	})
 	w.endpoint.mu.Lock()
 	w.endpoint.requests = nil // what was sent before it was taken out can't be taken back
 	w.endpoint.mu.Unlock()
