@@ -13,6 +13,7 @@ import (
 	"github.com/jackc/pgx/v5"
 	"github.com/jackc/pgx/v5/pgxpool"
 
+	"millrace/checkpoint/adoption"
 	"millrace/checkpoint/candidate"
 	"millrace/checkpoint/cut"
 	"millrace/checkpoint/experiment"
@@ -63,6 +64,9 @@ func (a *API) Handler() http.Handler {
 		{"GET /v1/release/history", auth.GatesRead, a.history},
 		{"GET /v1/release", auth.GatesRead, a.status},
 		{"POST /v1/release", auth.ReleasesWrite, a.release},
+		{"GET /v1/reward", auth.GatesRead, a.rewardInForce},
+		{"GET /v1/reward/history", auth.GatesRead, a.rewardHistory},
+		{"POST /v1/reward", auth.RewardsWrite, a.adoptReward},
 	} {
 		mux.Handle(route.pattern, a.Guard(route.scope)(a.answer(route.answer)))
 	}
@@ -103,6 +107,8 @@ func (a *API) fail(w http.ResponseWriter, r *http.Request, err error) {
 		refusal    *candidate.Refusal
 		transition *candidate.TransitionError
 		bad        badRequest
+		invalid    *adoption.Invalid
+		conflict   *adoption.Conflict
 		tooLarge   *http.MaxBytesError
 	)
 	status, failure := http.StatusServiceUnavailable, Failure{Error: "unavailable", Message: "the checkpoint role can't answer now; try again"}
@@ -119,11 +125,15 @@ func (a *API) fail(w http.ResponseWriter, r *http.Request, err error) {
 		}
 	case errors.As(err, &tooLarge):
 		status, failure = http.StatusRequestEntityTooLarge, Failure{Error: "too_large", Message: fmt.Sprintf("the body is larger than %d bytes", tooLarge.Limit)}
+	case errors.As(err, &invalid):
+		status, failure = http.StatusUnprocessableEntity, Failure{Error: "invalid_document", Message: invalid.Message, Field: invalid.Field}
+	case errors.As(err, &conflict):
+		status, failure = http.StatusConflict, Failure{Error: "conflict", Message: conflict.Message}
 	case errors.As(err, &bad):
 		status, failure = http.StatusBadRequest, Failure{Error: "malformed", Message: bad.message}
 	case errors.Is(err, candidate.ErrNotFound), errors.Is(err, cut.ErrNotFound), errors.Is(err, experiment.ErrNotFound), errors.Is(err, experiment.ErrNoVerdict), errors.Is(err, objstore.ErrNotFound):
 		status, failure = http.StatusNotFound, Failure{Error: "not_found", Message: err.Error()}
-	case errors.As(err, &transition), errors.Is(err, release.ErrLiveExists), errors.Is(err, release.ErrNoLive), errors.Is(err, release.ErrNothingToUse), errors.Is(err, release.ErrOtherBase), errors.Is(err, schedule.ErrNotStarted):
+	case errors.As(err, &transition), errors.Is(err, release.ErrLiveExists), errors.Is(err, release.ErrNoLive), errors.Is(err, release.ErrNothingToUse), errors.Is(err, release.ErrOtherBase), errors.Is(err, schedule.ErrNotStarted), errors.Is(err, adoption.ErrNone):
 		status, failure = http.StatusConflict, Failure{Error: "conflict", Message: err.Error()}
 	default:
 		a.Log.Error("checkpoint: a request failed", "method", r.Method, "path", r.URL.Path, "error", err)

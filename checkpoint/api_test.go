@@ -7,17 +7,24 @@ import (
 	"log/slog"
 	"net/http"
 	"net/http/httptest"
+	"strings"
 	"testing"
 	"time"
 
+	"github.com/jackc/pgx/v5"
 	"github.com/stretchr/testify/require"
 
+	"millrace/checkpoint/adoption"
 	"millrace/checkpoint/candidate"
 	"millrace/checkpoint/cut"
+	"millrace/checkpoint/experiment"
 	"millrace/checkpoint/gate"
 	"millrace/checkpoint/release"
 	"millrace/internal/arrowfile"
 	"millrace/internal/auth"
+	"millrace/internal/objstore"
+	"millrace/schemas/event"
+	"millrace/schemas/rewardspec"
 )
 
 // serve serves the world's API; a request's scope is what its header says.
@@ -163,4 +170,44 @@ func TestAPI(t *testing.T) {
 	code, _, body = call("GET", "/v1/release", "gates:read", nil)
 	require.Equal(t, 200, code)
 	require.Equal(t, at(5, 0), *decode[Status](t, body).NextCut)
+}
+
+// TestTheRewardIsAdoptedOverTheAPI: the documents lie in the store before the workers hear of them.
+func TestTheRewardIsAdoptedOverTheAPI(t *testing.T) {
+	t.Parallel()
+	w := setup(t)
+	_, document := rewardspec.Default()
+	require.NoError(t, w.store.PutIfAbsent(t.Context(), objstore.DocumentKey(arrowfile.SHA256(document)), document))
+	w.tx(func(tx pgx.Tx) error {
+		return experiment.Propose(t.Context(), tx, at(-1, 0), "the shipped spec", func(c *event.ConfigAdopted) error {
+			c.RewardSpecDigest = arrowfile.SHA256(document)
+			return nil
+		})
+	})
+	now := at(0, 0)
+	call, c := w.serve(&now), w.control()
+
+	second := strings.Replace(string(document), "version: 1", "version: 2", 1)
+	code, _, _ := call("POST", "/v1/reward", "releases:write", adoption.Request{Spec: second, Why: "x"})
+	require.Equal(t, 403, code)
+	code, _, body := call("POST", "/v1/reward", "rewards:write", adoption.Request{Spec: "kind: RewardSpec", Why: "x"})
+	require.Equal(t, 422, code)
+	require.Equal(t, "spec", decode[Failure](t, body).Field)
+	code, _, body = call("POST", "/v1/reward", "rewards:write", adoption.Request{Spec: second, Why: "x", Replaces: "other"})
+	require.Equal(t, 409, code, string(body))
+	code, _, body = call("POST", "/v1/reward", "rewards:write", adoption.Request{Spec: second, Why: "a try"})
+	require.Equal(t, 200, code, string(body))
+	require.False(t, decode[adoption.InForce](t, body).InLog)
+
+	w.step(c, -1, 30)
+	told := w.controls[len(w.controls)-1].GetConfigAdopted()
+	require.Equal(t, arrowfile.SHA256([]byte(second)), told.RewardSpecDigest)
+	require.Equal(t, "composer@2", told.RewardSpecName)
+	code, _, body = call("GET", "/v1/reward", "gates:read", nil)
+	require.Equal(t, 200, code)
+	require.Equal(t, second, decode[Reward](t, body).Documents.Spec)
+	require.True(t, decode[Reward](t, body).InLog)
+	code, _, body = call("GET", "/v1/reward/history", "gates:read", nil)
+	require.Equal(t, 200, code)
+	require.Len(t, decode[map[string][]adoption.InForce](t, body)["rewards"], 3)
 }

@@ -155,7 +155,7 @@ func (w *worker) document(ctx context.Context, digest string) ([]byte, error) {
 
 // DocumentKeys are the places at which a document may lie, by its SHA-256.
 func DocumentKeys(digest string) []string {
-	return []string{"documents/" + digest, "tool-schemas/" + digest + ".json"}
+	return []string{objstore.DocumentKey(digest), "tool-schemas/" + digest + ".json"}
 }
 
 func (w *worker) read(ctx context.Context, key string) (data []byte, err error) {

@@ -15,6 +15,7 @@ import (
 	"millrace/distill"
 	"millrace/internal/arrowfile"
 	"millrace/internal/eventlog"
+	"millrace/internal/objstore"
 	"millrace/internal/postgres"
 	"millrace/schemas/event"
 	"millrace/schemas/rewardspec"
@@ -140,7 +141,7 @@ func migrate(ctx context.Context, out *Output, p *parts, w Windows, specFile str
 		return err
 	}
 	digest := arrowfile.SHA256(document)
-	if err := p.store.PutIfAbsent(ctx, distill.DocumentKeys(digest)[0], document); err != nil {
+	if err := p.store.PutIfAbsent(ctx, objstore.DocumentKey(digest), document); err != nil {
 		return fmt.Errorf("storing the reward spec: %w", err)
 	}
 	inForce := ""

@@ -45,7 +45,7 @@ func (s *tokenStore) in(ctx context.Context, work func(*pgxpool.Pool) error) (bo
 type TokenCreate struct {
 	tokenStore `embed:""`
 	Name       string   `arg:"" help:"What it is for."`
-	Scope      []string `required:"" placeholder:"SCOPE,…" help:"What its holder may do: events:write, assign:read, shards:read, candidates:write, evals:write, gates:read, releases:write, admin."`
+	Scope      []string `required:"" placeholder:"SCOPE,…" help:"What its holder may do: events:write, assign:read, shards:read, candidates:write, evals:write, gates:read, releases:write, rewards:write, admin."`
 }
 
 // Help is what --help adds.

@@ -122,12 +122,19 @@ func requireEachTurnOnce(t *testing.T, o outcome) {
 		require.False(t, amendments[r.Source+"/"+r.EventID], "amendment %s twice", r.EventID)
 		amendments[r.Source+"/"+r.EventID] = true
 	}
+	branches := map[string]int32{}
 	for _, s := range o.samples {
+		branches[s.SessionID+"/"+s.TurnID]++
 		require.True(t, turns[s.SessionID+"/"+s.TurnID])
 		require.Len(t, s.InputIDs, 4*s.Length())
 		require.Len(t, s.BehaviorLogprobs, 4*s.Length())
 		require.NoError(t, s.Check())
 		requireOnPolicy(t, s)
+	}
+	for _, r := range o.rows {
+		if r.Kind == ledger.Turn {
+			require.Equal(t, branches[r.SessionID+"/"+r.TurnID], r.Branches, "sample rows of turn %s", r.TurnID)
+		}
 	}
 }
 

@@ -5,6 +5,7 @@ import (
 	"slices"
 	"strconv"
 	"strings"
+	"time"
 
 	"millrace/distill/signal"
 	"millrace/distill/turn"
@@ -41,8 +42,8 @@ func (e *Engine) bareRow(t *turn.Turn) ledger.Row {
 	}
 }
 
-// fill gives the member its row: context, signals, follow-up.
-func (e *Engine) fill(m *scored, pEdit float64, chain int, until int64) {
+// fill gives the member its row: context, signals, follow-up, and whether there are tokens.
+func (e *Engine) fill(m *scored, asked request, chain int, until int64) {
 	f, t := m.facts, m.turn
 	row := e.bareRow(t)
 	c := f.Context
@@ -64,9 +65,15 @@ func (e *Engine) fill(m *scored, pEdit float64, chain int, until int64) {
 		row.ClassifierVersion = judge
 	}
 	row.Signals = signal.Compute(f, signal.Context{
-		Tools: e.toolsOf(f), PEdit: pEdit, Answered: answer(t) != nil, FollowUp: verdict,
+		Tools: e.toolsOf(f), PEdit: asked.pEdit, Answered: answer(t) != nil, FollowUp: verdict,
 		OpenFor: float64(until-t.OpenedAt) / 1e6,
 	})
+	row.PEditStratum = asked.stratum
+	if t.EndedAt != 0 {
+		row.SettleAfter = time.Duration(t.AnswerBy-t.EndedAt) * time.Microsecond
+	}
+	m.sequences, row.WithoutTokens = f.Sequences(signal.MalformedSteps(f, e.toolsOf(f)))
+	row.Sequences = int32(len(m.sequences))
 	m.row = row
 }
 
@@ -168,12 +175,19 @@ func (e *Engine) stratum(f *turn.Facts) string {
 	return e.reward.Stratum(f.Started.GetIntent(), r.GetMainLanguage(), r.GetSizeClass(), f.Context.GetOrigin())
 }
 
-// pEdit is how likely the request asked for an edit; a command of the client asked for none.
-func (e *Engine) pEdit(f *turn.Facts) float64 {
+// request is what the turn's own request asked for; a command of the client asked for no edit.
+func (e *Engine) request(f *turn.Facts) request {
 	if f.Started.GetIsCommand() {
-		return 0
+		return request{}
 	}
-	return e.reward.PEdit(f.Started.GetIntent(), e.stratum(f))
+	intent := f.Started.GetIntent()
+	switch intent {
+	case event.Intent_EDIT, event.Intent_ASK, event.Intent_REVIEW:
+		return request{pEdit: e.reward.PEdit(intent, "")}
+	default:
+		stratum := e.stratum(f)
+		return request{pEdit: e.reward.PEdit(intent, stratum), stratum: stratum}
+	}
 }
 
 func sortedKeys[V any](m map[string]V) []string { return slices.Sorted(maps.Keys(m)) }

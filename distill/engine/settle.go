@@ -8,6 +8,7 @@ import (
 	"slices"
 
 	"millrace/distill/account"
+	"millrace/distill/conclude"
 	"millrace/distill/reward"
 	"millrace/distill/signal"
 	"millrace/distill/turn"
@@ -99,11 +100,11 @@ func (e *Engine) settleChain(t *turn.Turn, watermark int64, eff *Effects) {
 		heap.Push(&e.due, due{t.Deadline, t.FirstOffset, t.Key})
 		return
 	}
-	pEdit := e.asked(chain[0])
+	request := e.asked(chain[0])
 	if next := e.answerTo(chain[len(chain)-1]); next != nil {
-		next.PEdit = ledger.Of(pEdit)
+		next.PEdit, next.PEditStratum = ledger.Of(request.pEdit), request.stratum
 	}
-	rows := e.score(chain, pEdit, until)
+	rows := e.score(chain, request, until)
 	for i, member := range chain {
 		s := rows[i]
 		eff.Settled = append(eff.Settled, s)
@@ -152,19 +153,19 @@ func (e *Engine) chainOf(t *turn.Turn) []*turn.Turn {
 	return chain
 }
 
-// questionTo is the open question turn of the session whose answer is the given turn, and how likely it was that an
-// edit had been asked for; nil if there is none.
-func (e *Engine) questionTo(t *turn.Turn) (question *turn.Turn, pEdit float64) {
+// questionTo is the open question turn of the session whose answer is the given turn, and what had been asked for;
+// nil if there is none.
+func (e *Engine) questionTo(t *turn.Turn) (question *turn.Turn, asked request) {
 	for _, other := range e.sessions[t.SessionID].open {
 		f := answer(other)
 		if f == nil || f.Key != t.Key || (question != nil && question.FirstOffset < other.FirstOffset) {
 			continue
 		}
-		if p, asks := e.asks(other); asks {
-			question, pEdit = other, p
+		if r, asks := e.asks(other); asks {
+			question, asked = other, r
 		}
 	}
-	return question, pEdit
+	return question, asked
 }
 
 // answerTo is the turn that answers a turn's question: the session's next, unless it undoes, restores or repeats
@@ -192,47 +193,52 @@ func answer(t *turn.Turn) *turn.FollowUp {
 	return f
 }
 
-// asks says whether the turn ended with a question, without an edit although one may have been asked for, and how
-// likely that was.
-func (e *Engine) asks(t *turn.Turn) (pEdit float64, asks bool) {
-	if t.EndedAt == 0 || !e.facts(t).AsksInsteadOfEditing() {
-		return 0, false
-	}
-	pEdit = e.asked(t)
-	return pEdit, pEdit > 0
+// request is how likely a request asked for an edit, and the stratum whose frozen share that is; "" if it is certain.
+type request struct {
+	pEdit   float64
+	stratum string
 }
 
-// asked is how likely an edit was asked for: by the turn's own request, or by the one whose question it answers.
-func (e *Engine) asked(t *turn.Turn) float64 {
+// asks says whether the turn ended with a question, without an edit although one may have been asked for, and how
+// likely that was. A share of the baseline is never 0, so no baseline makes or breaks a chain.
+func (e *Engine) asks(t *turn.Turn) (asked request, asks bool) {
+	if t.EndedAt == 0 || !e.facts(t).AsksInsteadOfEditing() {
+		return request{}, false
+	}
+	asked = e.asked(t)
+	return asked, asked.pEdit > 0
+}
+
+// asked is what was asked for by the turn's own request, or by the one whose question it answers.
+func (e *Engine) asked(t *turn.Turn) request {
 	if t.PEdit.Known {
-		return t.PEdit.Number
+		return request{t.PEdit.Number, t.PEditStratum}
 	}
-	if question, pEdit := e.questionTo(t); question != nil {
-		return pEdit
+	if question, asked := e.questionTo(t); question != nil {
+		return asked
 	}
-	return e.pEdit(e.facts(t))
+	return e.request(e.facts(t))
 }
 
 // scored is a turn on its way to a row.
 type scored struct {
-	turn   *turn.Turn
-	facts  *turn.Facts
-	row    ledger.Row
-	asks   bool
-	result reward.Result
+	turn  *turn.Turn
+	facts *turn.Facts
+	row   ledger.Row
+	asks  bool
 
 	sequences []turn.Sequence
 }
 
 // score makes the rows of a chain. A fault in our own code while a turn is folded must neither stop the
 // partition nor lose the turn: its row is withheld, with the reason.
-func (e *Engine) score(chain []*turn.Turn, pEdit float64, until int64) (out []Settled) {
+func (e *Engine) score(chain []*turn.Turn, asked request, until int64) (out []Settled) {
 	defer func() {
 		if p := recover(); p != nil {
 			out = nil
 			for _, t := range chain {
 				row := e.bareRow(t)
-				row.Disposition, row.Reason = ledger.Withheld, fmt.Sprintf("poison: %v", p)
+				row.Disposition, row.Reason = ledger.Withheld, conclude.Poison+fmt.Sprint(p)
 				out = append(out, Settled{Row: row})
 			}
 		}
@@ -243,16 +249,16 @@ func (e *Engine) score(chain []*turn.Turn, pEdit float64, until int64) (out []Se
 	}
 	for i := len(members) - 1; i >= 0; i-- {
 		m := members[i]
-		m.asks = m.facts.AsksInsteadOfEditing() && pEdit > 0
-		e.fill(m, pEdit, len(members), until)
-		input := reward.Input{Signals: m.row.Signals, FollowUpClass: m.row.FollowUpClass, Stratum: m.row.Stratum}
+		m.asks = m.facts.AsksInsteadOfEditing() && asked.pEdit > 0
+		e.fill(m, asked, len(members), until)
+		var final *ledger.Row
 		if m.asks {
-			input.Chain = e.outcomeOf(members, i)
-		} else {
-			input.QuestionCalls = m.facts.QuestionCalls()
+			e.deferral(members, i)
+			if m.row.AnsweredBy != "" {
+				final = &members[len(members)-1].row
+			}
 		}
-		m.result = e.reward.Score(input)
-		e.conclude(m, members[len(members)-1])
+		conclude.Turn(e.reward, &m.row, e.ruling(m), final)
 	}
 	for _, m := range members {
 		s := Settled{Row: m.row}
@@ -263,7 +269,6 @@ func (e *Engine) score(chain []*turn.Turn, pEdit float64, until int64) (out []Se
 					panic(err) // a row that no shard takes would stop the whole partition
 				}
 			}
-			s.Row.Branches = int32(len(s.Samples))
 		}
 		e.experiment(&s)
 		out = append(out, s)
@@ -271,42 +276,23 @@ func (e *Engine) score(chain []*turn.Turn, pEdit float64, until int64) (out []Se
 	return out
 }
 
-// conclude gives the row its disposition and, if that allows one, its reward. A final turn without a reward gives its
-// disposition to the questions before it, which were worth what came of them.
-func (e *Engine) conclude(m, final *scored) {
-	row := &m.row
-	var why string
-	m.sequences, why = m.facts.Sequences(signal.MalformedSteps(m.facts, e.toolsOf(m.facts)))
-	row.Disposition, row.Reason = e.disposition(m, len(m.sequences) > 0, why)
-	if m != final && !final.row.Reward.Known && (trainable(row.Disposition) || row.Disposition == ledger.Censored) {
-		row.Disposition, row.Reason = final.row.Disposition, "the turn that answered it: "+final.row.Reason
-	}
-	row.Components = m.result.Components
-	if trainable(row.Disposition) || row.Disposition == ledger.MixedPolicy {
-		row.Reward, row.Advantage = m.result.Reward, m.result.Advantage
-	}
-}
-
-// outcomeOf is what became of the question that member i asked.
-func (e *Engine) outcomeOf(members []*scored, i int) *reward.Chain {
+// deferral notes what became of the question that member i asked.
+func (e *Engine) deferral(members []*scored, i int) {
+	row := &members[i].row
+	row.Question, row.QuestionsToAnswer = true, 1
 	if i == len(members)-1 {
 		// Nobody answered, or the chain is at its limit: a third question is one too many. Or the answer has settled
 		// before the question's end arrived: then its worth is not known.
 		f := answer(members[i].turn)
-		return &reward.Chain{Answered: f != nil && e.turns[f.Key] == nil, QuestionsToAnswer: 1}
+		row.Answered = f != nil && e.turns[f.Key] == nil
+		return
 	}
-	final := members[len(members)-1]
 	questions := 0
 	for _, m := range members[i : len(members)-1] {
 		questions += max(1, m.facts.Questions())
 	}
-	return &reward.Chain{
-		Answered: true, QuestionsToAnswer: questions,
-		Final: final.row.Reward.Number, FinalKnown: final.row.Reward.Known,
-	}
+	row.Answered, row.QuestionsToAnswer, row.AnsweredBy = true, int32(questions), members[len(members)-1].turn.TurnID
 }
-
-func trainable(d ledger.Disposition) bool { return d == ledger.Rewarded || d == ledger.NoTokens }
 
 // experiment adds what the turn counts for in the A/B test that it took part in.
 func (e *Engine) experiment(s *Settled) {
@@ -322,34 +308,25 @@ func (e *Engine) experiment(s *Settled) {
 	}
 }
 
-func (e *Engine) disposition(m *scored, tokens bool, why string) (ledger.Disposition, string) {
+// ruling is the disposition that the log alone gives the turn, whatever the spec: withheld, incomplete or faulted.
+func (e *Engine) ruling(m *scored) conclude.Ruling {
 	f := m.facts
 	quarantine := e.quarantine(m.turn, m.row.UnitHash)
 	switch {
 	case m.turn.Withheld != "":
-		return ledger.Withheld, m.turn.Withheld
+		return conclude.Ruling{Disposition: ledger.Withheld, Reason: m.turn.Withheld}
 	case quarantine != "":
-		return ledger.Withheld, quarantine
+		return conclude.Ruling{Disposition: ledger.Withheld, Reason: quarantine}
 	case f.Privacy == event.Privacy_METRICS_ONLY:
-		return ledger.Withheld, "privacy METRICS_ONLY"
+		return conclude.Ruling{Disposition: ledger.Withheld, Reason: "privacy METRICS_ONLY"}
 	}
 	if reason := e.missing(m); reason != "" {
-		return ledger.Incomplete, reason
+		return conclude.Ruling{Disposition: ledger.Incomplete, Reason: reason}
 	}
 	if reason := e.fault(f); reason != "" {
-		return ledger.Faulted, reason
+		return conclude.Ruling{Disposition: ledger.Faulted, Reason: reason}
 	}
-	if n := len(f.Versions); n > e.reward.Spec().MaxPolicyVersions {
-		return ledger.MixedPolicy, fmt.Sprintf("%d policy versions", n)
-	}
-	switch {
-	case !m.result.Evidence:
-		return ledger.Censored, "nothing was observed that says whether it helped"
-	case tokens:
-		return ledger.Rewarded, ""
-	default:
-		return ledger.NoTokens, why
-	}
+	return conclude.Ruling{}
 }
 
 // missing says which records of the turn were lost in transport: a gap in a source's sequence, or fewer steps

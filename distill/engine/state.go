@@ -17,7 +17,13 @@ import (
 
 // stateFormat is the version of the state object. It is bumped whenever a reader of the old format would
 // misread the new one; Load refuses what it doesn't know, and the partition halts with both numbers named.
-const stateFormat = 1
+//
+//	2: turns that answer a settled question say which stratum their p_edit comes from. Read from a state of format 1,
+//	   their rows leave p_edit_stratum null.
+const (
+	stateFormat       = 2
+	oldestStateFormat = 1
+)
 
 // state is everything the engine knows at a commit, except the payloads of open turns (tokens, texts, arguments):
 // those are listed by offset and read again from the log. The same engine gives the same bytes.
@@ -202,8 +208,8 @@ func Load(opts Options, data []byte) (*Restored, error) {
 	if err := json.Unmarshal(data, &s); err != nil {
 		return nil, fmt.Errorf("reading the state object: %w", err)
 	}
-	if s.Format != stateFormat {
-		return nil, fmt.Errorf("the state object has format %d; this build reads %d", s.Format, stateFormat)
+	if s.Format < oldestStateFormat || s.Format > stateFormat {
+		return nil, fmt.Errorf("the state object has format %d; this build reads %d to %d", s.Format, oldestStateFormat, stateFormat)
 	}
 	e := New(opts)
 	e.logTime, e.cut = s.LogTime, s.Cut

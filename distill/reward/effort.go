@@ -4,6 +4,7 @@ import (
 	"math"
 
 	"millrace/schemas/ledger"
+	"millrace/schemas/rewardspec"
 )
 
 // effort is weight · min(1, C(x) / C(x_ref)), x the weighted amount of work and x_ref the stratum's. C itself is in
@@ -27,10 +28,14 @@ func (s *scoring) effort() ledger.Value {
 			known = true
 		}
 	}
-	if !known {
+	if !known || !s.spec.Has(rewardspec.EffortBlock) {
 		return ledger.Value{}
 	}
-	return ledger.Of(e.Weight * min(1, effortCost(x, e.K, e.Q)/effortCost(s.stratum.XRef, e.K, e.Q)))
+	v := e.Weight * min(1, effortCost(x, e.K, e.Q)/effortCost(s.stratum.XRef, e.K, e.Q))
+	if math.IsNaN(v) || math.IsInf(v, 0) { // of a draft whose k or q are out of range
+		return ledger.Value{}
+	}
+	return ledger.Of(v)
 }
 
 // effortCost is C(x) = ((1+k·x)^(1−q) − 1) / (k·(1−q)), the concave price of Composer 2, with its limits

@@ -47,7 +47,8 @@ type Result struct {
 	InvalidSpan float64      // what the step of a malformed call bears besides: its token advantage is min(A, 0) + InvalidSpan
 }
 
-// Compile makes a spec ready for scoring. The digest is the spec document's; a nil baseline is v0.
+// Compile makes a spec ready for scoring, or a draft of one for lint, test and stress. The digest is the spec
+// document's; a nil baseline is v0.
 func Compile(spec *rewardspec.Spec, digest string, baseline *rewardspec.Baseline) (*Reward, error) {
 	if spec == nil {
 		return nil, fmt.Errorf("reward spec %s: there is none to compile", digest)
@@ -109,7 +110,11 @@ func (r *Reward) PEdit(intent event.Intent, stratum string) float64 {
 }
 
 // SpanAdvantage is the token advantage of a step that issued a malformed call, in a turn of that advantage. The span
-// bears it once, however many of its calls were malformed, and never shares in a good outcome.
+// bears it once, however many of its calls were malformed, and never shares in a good outcome. A draft without the
+// block blames nothing: the span learns what the turn learns.
 func (r *Reward) SpanAdvantage(advantage float64) float64 {
+	if !r.spec.Has(rewardspec.InvalidToolCallBlock) {
+		return advantage
+	}
 	return min(advantage, 0) + r.spec.InvalidToolCall.Span
 }

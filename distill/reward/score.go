@@ -41,15 +41,18 @@ func (r *Reward) Score(in Input) Result {
 	return s.result(r)
 }
 
-// outcome applies the one fixed block that goes with how the turn ended.
+// outcome applies the one fixed block that goes with how the turn ended. A block that a draft leaves out does nothing:
+// without deferral a question is words like others, for which nobody pays.
 func (s *scoring) outcome() {
 	delivered := s.signal("outcome.delivered")
 	switch {
+	case s.Chain != nil && !s.spec.Has(rewardspec.DeferralBlock):
+		return
 	case s.Chain != nil && s.Chain.Answered:
 		s.answered()
 	case s.Chain != nil:
 		s.nothingDelivered(rewardspec.DeferralBlock, s.spec.Deferral.Unanswered)
-	case delivered.Known && delivered.Number == 0:
+	case delivered.Known && delivered.Number == 0 && s.spec.Has(rewardspec.UndeliveredBlock):
 		s.nothingDelivered(rewardspec.UndeliveredBlock, s.spec.Undelivered.Value)
 		s.questionCalls()
 	default:
@@ -83,6 +86,9 @@ func (s *scoring) nothingDelivered(block string, value float64) {
 // unaskedEdit takes back what an edit earned by its retention as far as none was asked for, and all of it where the
 // edit is tiny. A tiny edit that was disliked gets the block's own value instead, if that is worse.
 func (s *scoring) unaskedEdit() {
+	if !s.spec.Has(rewardspec.UnaskedEditBlock) {
+		return
+	}
 	polarity := s.signal("follow_up.polarity")
 	if s.FollowUpClass == "none" {
 		polarity = ledger.Value{}
@@ -110,18 +116,21 @@ func (s *scoring) unaskedEdit() {
 
 // questionCalls prices the questions of a turn that went on by itself.
 func (s *scoring) questionCalls() {
-	if s.QuestionCalls > 0 && s.pEdit > 0 {
+	if s.QuestionCalls > 0 && s.pEdit > 0 && s.spec.Has(rewardspec.DeferralBlock) {
 		s.apply(rewardspec.DeferralBlock, s.spec.Deferral.PerQuestion*float64(s.QuestionCalls)*s.pEdit)
 	}
 }
 
 func (s *scoring) invalidToolCalls() {
-	if n := s.signal("tools.invalid"); n.Known && n.Number > 0 {
+	if n := s.signal("tools.invalid"); n.Known && n.Number > 0 && s.spec.Has(rewardspec.InvalidToolCallBlock) {
 		s.apply(rewardspec.InvalidToolCallBlock, math.Pow(s.spec.InvalidToolCall.Decay, n.Number)-1)
 	}
 }
 
 func (s *scoring) apply(block string, value float64) {
+	if math.IsNaN(value) || math.IsInf(value, 0) { // of a draft with a decay that is none
+		return
+	}
 	s.applied = true
 	s.fixed = append(s.fixed, ledger.Component{Name: block, Value: ledger.Of(value)})
 }

@@ -55,6 +55,7 @@ func explicitSignals(v Vector, f *turn.Facts) {
 func stallingSignals(v Vector, f *turn.Facts, c Context) {
 	questions := f.Questions()
 	v.Set("stalling.questions", ledger.Of(float64(questions)))
+	v.Set("stalling.question_calls", ledger.Of(float64(f.QuestionCalls())))
 	asks := f.AsksInsteadOfEditing() && c.PEdit > 0
 	v.Set("stalling.question", flag(asks))
 	if asks {

@@ -281,6 +281,6 @@ func TestAnEmptyTurnKnowsOnlyWhatItCanCount(t *testing.T) {
 		"tools.calls", "tools.invalid", "tools.invalid_json", "tools.not_an_object", "tools.unknown_tool", "tools.missing_required",
 		"tools.unexpected_property", "tools.wrong_type", "tools.truncated_by_length", "tools.repaired", "tools.failed", "tools.repeated",
 		"tools.serial_could_be_parallel", "effort.steps", "stalling.question", "stalling.questions", "giving_up.after_failed_lookups",
-		"intent.p_edit", "outcome.delivered",
+		"intent.p_edit", "outcome.delivered", "stalling.question_calls",
 	}, known)
 }

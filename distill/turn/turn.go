@@ -45,6 +45,7 @@ type Turn struct {
 	PolicyVersion string       // of that step; "" before one
 	FollowUps     []FollowUp   // turns of the session that began while this one was open: what First may choose from
 	PEdit         ledger.Value // how likely an edit was asked for, where it answers a question that has settled before it
+	PEditStratum  string       // with PEdit: the stratum whose frozen share that is; "" if the intent was stamped
 	Withheld      string       // why the row may not be trained on; "" if nothing that came forbids it
 
 	facts *Facts // of the first so many entries

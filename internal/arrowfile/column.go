@@ -167,6 +167,31 @@ func plain[R any, T int32 | int64 | float64](name string, field func(*R) *T) col
 		func(r *R, v T, _ bool) { *field(r) = v })
 }
 
+// flag is a column of yes and no; where known says false it is null, and read as no.
+func flag[R any](name string, known func(*R) bool, field func(*R) *bool) column[R] {
+	return column[R]{
+		name: name, typ: arrow.FixedWidthTypes.Boolean, nullable: true,
+		build: func(rows []R) arrow.Array {
+			b := array.NewBooleanBuilder(allocator)
+			b.Reserve(len(rows))
+			for i := range rows {
+				if known(&rows[i]) {
+					b.Append(*field(&rows[i]))
+				} else {
+					b.AppendNull()
+				}
+			}
+			return b.NewArray()
+		},
+		read: func(a arrow.Array, rows []R) {
+			values := a.(*array.Boolean)
+			for i := range rows {
+				*field(&rows[i]) = values.IsValid(i) && values.Value(i)
+			}
+		},
+	}
+}
+
 // instant is a point in time in microseconds; if nullable, the zero time is null.
 func instant[R any](name string, nullable bool, field func(*R) *time.Time) column[R] {
 	typ := &arrow.TimestampType{Unit: arrow.Microsecond, TimeZone: "UTC"}

@@ -1,6 +1,7 @@
 package arrowfile
 
 import (
+	"math"
 	"time"
 
 	"github.com/apache/arrow/go/v17/arrow"
@@ -60,6 +61,22 @@ var ledgerColumns = func() []column[ledgerRow] {
 		optionalText("disposition", func(r *ledgerRow) *string { return (*string)(&r.Disposition) }),
 		optionalText("reason", func(r *ledgerRow) *string { return &r.Reason }),
 		optionalText("outcome", func(r *ledgerRow) *string { return &r.Outcome }),
+		optionalText("p_edit_stratum", func(r *ledgerRow) *string { return &r.PEditStratum }),
+		flag("question", isTurn, func(r *ledgerRow) *bool { return &r.Question }),
+		flag("answered", asked, func(r *ledgerRow) *bool { return &r.Answered }),
+		number("questions_to_answer", true,
+			func(r *ledgerRow) (int32, bool) { return r.QuestionsToAnswer, asked(r) },
+			func(r *ledgerRow, v int32, _ bool) { r.QuestionsToAnswer = v }),
+		optionalText("answered_by", func(r *ledgerRow) *string { return &r.AnsweredBy }),
+		number("settle_after_s", true,
+			func(r *ledgerRow) (float64, bool) { return r.SettleAfter.Seconds(), r.SettleAfter != 0 },
+			func(r *ledgerRow, v float64, _ bool) {
+				r.SettleAfter = time.Duration(math.Round(v*1e6)) * time.Microsecond
+			}),
+		optionalText("without_tokens", func(r *ledgerRow) *string { return &r.WithoutTokens }),
+		number("sequences", true,
+			func(r *ledgerRow) (int32, bool) { return r.Sequences, isTurn(r) },
+			func(r *ledgerRow, v int32, _ bool) { r.Sequences = v }),
 		plain("chain", func(r *ledgerRow) *int32 { return &r.Chain }),
 		plain("branches", func(r *ledgerRow) *int32 { return &r.Branches }),
 		text("topic", func(r *ledgerRow) *string { return &r.Topic }),
@@ -71,6 +88,9 @@ var ledgerColumns = func() []column[ledgerRow] {
 		instant("settled_at", true, func(r *ledgerRow) *time.Time { return &r.SettledAt }),
 	)
 }()
+
+func isTurn(r *ledgerRow) bool { return r.Kind == ledger.Turn }
+func asked(r *ledgerRow) bool  { return r.Question }
 
 func value(name string, field func(*ledgerRow) *ledger.Value) column[ledgerRow] {
 	return number(name, true,

@@ -22,6 +22,8 @@ func ledgerRowOf(random *rand.Rand, i int) ledger.Row {
 		ClassifierVersion: "rules@1", BaselineVersion: "v0", ToolSchemaDigest: "x",
 		FollowUpClass: "complaint", Components: []ledger.Component{{Name: "retention", Value: ledger.Of(0)}, {Name: "thumb"}},
 		Reward: ledger.Of(random.NormFloat64()), Advantage: ledger.Of(0), Disposition: ledger.Rewarded, Reason: "why", Outcome: "completed",
+		PEditStratum: "unknown/go/m/live", Question: true, Answered: i%2 == 0, QuestionsToAnswer: 2, AnsweredBy: "t-9",
+		SettleAfter: 20*time.Minute + 1500*time.Microsecond, WithoutTokens: "no token ids", Sequences: 3,
 		Chain: 1, Branches: 2, Topic: "events", Partition: 3, FirstOffset: int64(i), LastOffset: int64(i + 5),
 		StartedAt: at, EndedAt: at.Add(time.Second), SettledAt: at.Add(time.Minute),
 	}
@@ -35,6 +37,8 @@ func ledgerRowOf(random *rand.Rand, i int) ledger.Row {
 	case 1:
 		r.Disposition, r.Reward, r.Advantage, r.EndedAt, r.Components = ledger.Censored, ledger.Value{}, ledger.Value{}, time.Time{}, nil
 		r.FollowUpClass, r.Experiment, r.Arm, r.PolicyVersions = "", "", "", nil
+		r.PEditStratum, r.Question, r.Answered, r.QuestionsToAnswer, r.AnsweredBy = "", false, false, 0, ""
+		r.SettleAfter, r.WithoutTokens = 0, ""
 	case 2:
 		r = ledger.Row{
 			Kind: ledger.Amendment, Source: "ide", EventID: fmt.Sprint(i), EventBody: "thumb", SessionID: "session", TurnID: "t", Topic: "events",

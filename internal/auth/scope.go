@@ -18,11 +18,12 @@ const (
 	EvalsWrite      Scope = "evals:write"      // report offline evaluations
 	GatesRead       Scope = "gates:read"       // read experiments, verdicts and their evidence
 	ReleasesWrite   Scope = "releases:write"   // approve, promote, pause, roll back
+	RewardsWrite    Scope = "rewards:write"    // adopt a reward spec and its baseline
 	Admin           Scope = "admin"
 )
 
 // Scopes lists all of them.
-var Scopes = []Scope{EventsWrite, AssignRead, ShardsRead, CandidatesWrite, EvalsWrite, GatesRead, ReleasesWrite, Admin}
+var Scopes = []Scope{EventsWrite, AssignRead, ShardsRead, CandidatesWrite, EvalsWrite, GatesRead, ReleasesWrite, RewardsWrite, Admin}
 
 // ParseScopes reads scopes by their names; an unknown or missing one is an error.
 func ParseScopes(names []string) ([]Scope, error) {

@@ -19,7 +19,7 @@ import (
 // pure are the packages that decide: no I/O, no clock, no random number, in them and in whatever of the module they
 // import. What they need of the world comes as an argument, so that a replay decides the same.
 var pure = []string{
-	"distill/account", "distill/engine", "distill/reward", "distill/signal", "distill/turn",
+	"distill/account", "distill/conclude", "distill/engine", "distill/replay", "distill/reward", "distill/signal", "distill/turn",
 	"checkpoint/gate", "checkpoint/stats",
 }
 

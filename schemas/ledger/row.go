@@ -78,8 +78,19 @@ type Row struct {
 	Disposition Disposition
 	Reason      string // why, in a few words: "judge", "sequence gap 7..9", …
 	Outcome     string // completed, aborted, length, unended, error
-	Chain       int32  // turns that settled together with this one (a question and its answer), 1 if alone
-	Branches    int32  // sample rows of the turn
+
+	// What a replay under another spec needs besides the signals.
+	PEditStratum      string        // the stratum whose frozen share of edit requests p_edit is; "": p_edit is certain
+	Question          bool          // it ended asking instead of editing, and was scored as a question
+	Answered          bool          // its question was answered; the answer may have settled before it
+	QuestionsToAnswer int32         // questions from this turn to the answer, at least 1; 0 if it asked nothing
+	AnsweredBy        string        // turn id of the last turn of its chain, whose reward the question shares; "" if none
+	SettleAfter       time.Duration // of the spec in force when it ended; 0: it never ended
+	WithoutTokens     string        // why there are no tokens to train on; "" if there are
+	Sequences         int32         // token sequences that there are to train on, whatever the disposition
+
+	Chain    int32 // turns that settled together with this one (a question and its answer), 1 if alone
+	Branches int32 // sample rows of the turn: its sequences if it is rewarded, else 0
 
 	Topic       string
 	Partition   int32

@@ -68,6 +68,7 @@ var Signals = []SignalDef{
 	{"intent.p_edit", "0…1: how likely the request asked for an edit, by what was known before the first step"},
 	{"outcome.aborted", "0 or 1: the user stopped the turn"},
 	{"outcome.delivered", "0 or 1: an edit was proposed and shown, decided or applied"},
+	{"stalling.question_calls", "calls of a question tool"},
 }
 
 // SignalIndex finds a signal's place by its name.

@@ -12,7 +12,7 @@ import (
 // Strata hold only what was known before a turn's first step.
 type Baseline struct {
 	Version      string             `json:"version"`
-	PEditUnknown float64            `json:"p_edit_unknown"` // 0…1: share of edit requests where nobody stamped the intent
+	PEditUnknown float64            `json:"p_edit_unknown"` // between 0 and 1, neither of them: share of edit requests where nobody stamped the intent
 	Shrinkage    float64            `json:"shrinkage"`      // units: a stratum's value is (n·mean + shrinkage·global) / (n + shrinkage)
 	Global       Stratum            `json:"global"`
 	Strata       map[string]Stratum `json:"strata,omitempty"`
@@ -20,7 +20,7 @@ type Baseline struct {
 
 // Stratum is the frozen numbers of one kind of turn.
 type Stratum struct {
-	PEdit    *float64 `json:"p_edit,omitempty"` // 0…1: its own share of edit requests; nil: the baseline's PEditUnknown
+	PEdit    *float64 `json:"p_edit,omitempty"` // between 0 and 1: its own share of edit requests; nil: the baseline's PEditUnknown
 	WallSP95 float64  `json:"wall_s_p95"`       // seconds, 95th percentile of wall time
 	XRef     float64  `json:"x_ref"`            // 95th percentile of the weighted effort
 	CharsP10 float64  `json:"chars_p10"`        // characters, 10th percentile of a turn's edits: below it an edit is tiny
@@ -77,7 +77,7 @@ func ParseBaseline(data []byte) (*Baseline, error) {
 	}
 	b := &Baseline{
 		Version:      d.text(f["version"], "version"),
-		PEditUnknown: d.number(f["p_edit_unknown"], "p_edit_unknown", "from 0 to 1", share),
+		PEditUnknown: d.number(f["p_edit_unknown"], "p_edit_unknown", "between 0 and 1, and neither", uncertain),
 		Shrinkage:    d.number(f["shrinkage"], "shrinkage", "0 or more", notNegative),
 	}
 	if n := f["version"]; n != nil && b.Version != "" && !versionShape.MatchString(b.Version) {
@@ -94,6 +94,10 @@ func ParseBaseline(data []byte) (*Baseline, error) {
 	}
 	return b, nil
 }
+
+// uncertain is a share of edit requests where nobody said what the request was: never 0 and never 1, so that whether a
+// question is one, and which turns settle together, depends on the log alone and on no baseline.
+func uncertain(v float64) bool { return v > 0 && v < 1 }
 
 func (d *document) strata(n *yaml.Node) map[string]Stratum {
 	if n.Kind != yaml.MappingNode {
@@ -121,7 +125,7 @@ func (d *document) stratum(n *yaml.Node, path string) Stratum {
 		Units:    d.number(f["units"], path+": units", "0 or more", notNegative),
 	}
 	if f["p_edit"] != nil {
-		p := d.number(f["p_edit"], path+": p_edit", "from 0 to 1", share)
+		p := d.number(f["p_edit"], path+": p_edit", "between 0 and 1, and neither", uncertain)
 		s.PEdit = &p
 	}
 	return s

@@ -47,12 +47,15 @@ strata:
 	_, err := ParseBaseline([]byte(good))
 	require.NoError(t, err)
 	for _, c := range []struct{ from, to, want string }{
-		{"p_edit_unknown: 0.5", "p_edit_unknown: 2", "baseline line 4: p_edit_unknown: 2 is out of range; it must be from 0 to 1"},
+		{"p_edit_unknown: 0.5", "p_edit_unknown: 2", "baseline line 4: p_edit_unknown: 2 is out of range; it must be between 0 and 1, and neither"},
+		{"p_edit_unknown: 0.5", "p_edit_unknown: 0", "p_edit_unknown: 0 is out of range"},
+		{"p_edit_unknown: 0.5", "p_edit_unknown: 1", "p_edit_unknown: 1 is out of range"},
 		{"global: {wall_s_p95: 300", "global: {wall_s_p95: 0", "baseline line 5: global: wall_s_p95: 0 is out of range; it must be above 0"},
 		{"live: {wall_s_p95: 300, ", "live: {", `baseline line 7: stratum "edit/go/small/live": "wall_s_p95" is missing`},
 		{"version: v1", "version: v 1", `baseline line 3: version "v 1": use letters`},
 		{"strata:\n  edit/go/small/live: {", "strata: [{", "baseline"},
 		{"value: 0}\nstrata", "value: 0, p_edit: -1}\nstrata", "global: p_edit: -1 is out of range"},
+		{"value: 0}\nstrata", "value: 0, p_edit: 1}\nstrata", "global: p_edit: 1 is out of range"},
 		{"  edit/go/small/live: {", "  a: {wall_s_p95: 1, x_ref: 1, chars_p10: 1, value: 1}\n  a: {", `strata: "a" stands there twice`},
 	} {
 		_, err := ParseBaseline([]byte(strings.Replace(good, c.from, c.to, 1)))

@@ -8,11 +8,26 @@ import (
 	"math"
 	"regexp"
 	"slices"
+	"strconv"
 	"strings"
 	"time"
 
 	"gopkg.in/yaml.v3"
 )
+
+// Problem is what is wrong with a document, and where.
+type Problem struct {
+	What string // the document: "reward spec", "baseline"
+	Line int    // from 1; 0 where no single line is wrong
+	Text string
+}
+
+func (p *Problem) Error() string {
+	if p.Line == 0 {
+		return p.What + ": " + p.Text
+	}
+	return fmt.Sprintf("%s line %d: %s", p.What, p.Line, p.Text)
+}
 
 // document reads a strict YAML document by hand, so that every error can name its line. Errors are collected.
 type document struct {
@@ -26,17 +41,17 @@ func (d *document) open(data []byte, kind string, required, optional []string) m
 	var root, more yaml.Node
 	if err := dec.Decode(&root); err != nil {
 		if errors.Is(err, io.EOF) {
-			err = errors.New("line 1: the document is empty")
+			err = errors.New("yaml: line 1: the document is empty")
 		}
-		d.errs = append(d.errs, fmt.Errorf("%s %s", d.what, strings.TrimPrefix(err.Error(), "yaml: ")))
+		d.errs = append(d.errs, d.ofYAML(err))
 		return nil
 	}
 	if err := dec.Decode(&more); !errors.Is(err, io.EOF) {
-		d.errs = append(d.errs, fmt.Errorf("%s: there is something after the document; one document per file", d.what))
+		d.errs = append(d.errs, &Problem{What: d.what, Text: "there is something after the document; one document per file"})
 		return nil
 	}
 	if len(root.Content) == 0 {
-		d.errs = append(d.errs, fmt.Errorf("%s line 1: the document is empty", d.what))
+		d.errs = append(d.errs, &Problem{d.what, 1, "the document is empty"})
 		return nil
 	}
 	top := root.Content[0]
@@ -51,7 +66,21 @@ func (d *document) open(data []byte, kind string, required, optional []string) m
 }
 
 func (d *document) fail(n *yaml.Node, format string, args ...any) {
-	d.errs = append(d.errs, fmt.Errorf("%s line %d: %s", d.what, n.Line, fmt.Sprintf(format, args...)))
+	d.errs = append(d.errs, &Problem{d.what, n.Line, fmt.Sprintf(format, args...)})
+}
+
+var yamlLine = regexp.MustCompile(`^yaml: line (\d+): `)
+
+// ofYAML takes the line out of what the YAML reader says.
+func (d *document) ofYAML(err error) *Problem {
+	text := err.Error()
+	p := &Problem{What: d.what}
+	if m := yamlLine.FindStringSubmatch(text); m != nil {
+		p.Line, _ = strconv.Atoi(m[1])
+		text = text[len(m[0]):]
+	}
+	p.Text = strings.TrimPrefix(text, "yaml: ")
+	return p
 }
 
 func (d *document) err() error { return errors.Join(d.errs...) }

@@ -1,6 +1,8 @@
 package rewardspec
 
 import (
+	"cmp"
+	"errors"
 	"fmt"
 	"slices"
 	"time"
@@ -15,31 +17,55 @@ const defaultMaxPolicyVersions = 2
 
 var fixedBlocks = []string{UndeliveredBlock, UnaskedEditBlock, DeferralBlock, InvalidToolCallBlock, EffortBlock}
 
+// What a draft has where its document says nothing, or nothing that can be used.
+const (
+	draftName        = "draft"
+	draftSettleAfter = 20 * time.Minute
+	farOut           = 1e6 // a clip that never bites
+)
+
 // Parse reads a reward spec strictly: unknown, missing and doubled fields, values out of range and expressions that
 // don't compile are errors, each with its line. It returns all that it finds, joined.
 func Parse(data []byte) (*Spec, error) {
+	s, problems := ParseDraft(data)
+	if len(problems) > 0 {
+		return nil, errors.Join(problems...)
+	}
+	return s, nil
+}
+
+// ParseDraft reads a reward spec as far as it can be read, with all that Parse would refuse it for, each a *Problem. A
+// fixed block that is missing does nothing, one that is turned round does what it says, a component that doesn't compile is
+// left out. So lint, test and stress can show where such a spec goes wrong; nothing may put one in force. The spec
+// is nil only if the document is no mapping.
+func ParseDraft(data []byte) (*Spec, []error) {
 	d := &document{what: "reward spec"}
 	f := d.open(data, SpecKind,
 		append([]string{"name", "version", "settle_after", "components", "clip"}, fixedBlocks...), []string{"max_policy_versions"})
 	if f == nil {
-		return nil, d.err()
+		return nil, d.errs
 	}
 	s := &Spec{
-		Name:              d.name(f["name"], "name"),
+		Name:              cmp.Or(d.name(f["name"], "name"), draftName),
 		Version:           d.whole(f["version"], "version", 1),
 		SettleAfter:       d.duration(f["settle_after"], "settle_after", maxSettleAfter),
 		MaxPolicyVersions: defaultMaxPolicyVersions,
 		Components:        d.components(f["components"]),
 		Clip:              d.clip(f["clip"]),
 	}
+	if s.SettleAfter <= 0 || s.SettleAfter > maxSettleAfter {
+		s.SettleAfter = draftSettleAfter
+	}
 	if n := f["max_policy_versions"]; n != nil {
-		s.MaxPolicyVersions = d.whole(n, "max_policy_versions", 1)
+		s.MaxPolicyVersions = max(1, d.whole(n, "max_policy_versions", 1))
+	}
+	for _, block := range fixedBlocks {
+		if n := f[block]; n == nil || n.Kind != yaml.MappingNode {
+			s.Missing = append(s.Missing, block)
+		}
 	}
 	d.blocks(s, f)
-	if err := d.err(); err != nil {
-		return nil, err
-	}
-	return s, nil
+	return s, d.errs
 }
 
 // blocks reads the fixed blocks: every one is there, and none can be turned into a reward.
@@ -131,11 +157,11 @@ func (d *document) components(n *yaml.Node) []Component {
 
 func (d *document) clip(n *yaml.Node) Clip {
 	if n == nil {
-		return Clip{}
+		return Clip{Low: -farOut, High: farOut}
 	}
 	if n.Kind != yaml.SequenceNode || len(n.Content) != 2 {
 		d.fail(n, "clip: expected [low, high]")
-		return Clip{}
+		return Clip{Low: -farOut, High: farOut}
 	}
 	return Clip{
 		Low:  d.number(n.Content[0], "clip: low", "below 0", negative),

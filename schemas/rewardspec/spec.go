@@ -3,6 +3,7 @@ package rewardspec
 import (
 	_ "embed"
 	"fmt"
+	"slices"
 	"time"
 )
 
@@ -36,7 +37,13 @@ type Spec struct {
 	InvalidToolCall   InvalidToolCall
 	Effort            Effort
 	Clip              Clip
+
+	// Missing are the fixed blocks that a draft leaves out: they do nothing. None in what Parse takes.
+	Missing []string
 }
+
+// Has says whether a fixed block is there.
+func (s *Spec) Has(block string) bool { return !slices.Contains(s.Missing, block) }
 
 // ID is the spec as rows and reports name it: "composer@1".
 func (s *Spec) ID() string { return fmt.Sprintf("%s@%d", s.Name, s.Version) }
