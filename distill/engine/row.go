@@ -79,28 +79,18 @@ func (e *Engine) fill(m *scored, asked request, chain int, until int64) {
 
 // followUp says what the session's next request shows of the turn. The structural rules come first, because they
 // are precise; where they say nothing, later evidence (a judge's, a backend's) counts, and its classifier's version is
-// given too.
+// given too. A configuration that names a classifier counts the evidence of that one alone.
 func (e *Engine) followUp(m *scored) (verdict signal.Verdict, judge string) {
-	f, next := m.facts, m.turn.First()
-	in := signal.FollowUp{
-		Silence:     next == nil,
-		Interrupted: f.Ended.GetReason() == event.EndReason_ABORTED_BY_USER,
-		Answer:      m.asks && answer(m.turn) != nil,
-		Delivered:   f.Delivered(),
-		OfferedMore: f.Ended.GetOffersMore(),
-	}
-	for i := range f.Edits {
-		in.RejectedWithText = in.RejectedWithText || (f.Edits[i].RejectedByUser() && f.Edits[i].Decided.GetWithText())
-	}
-	if next != nil {
-		in.Relation, in.PastedStackTrace, in.Similarity, in.IsCommand = next.Relation, next.PastedStackTrace, next.Similarity, next.IsCommand
-	}
+	f := m.facts
+	in := signal.Shown(f, m.turn.First(), m.asks && answer(m.turn) != nil)
 	verdict = signal.Classify(in)
-	if verdict.Polarity.Known && verdict.Polarity.Number != 0 {
+	if verdict.Decides() {
 		return verdict, ""
 	}
+	only := e.config.GetClassifierVersion()
 	for i := len(f.Evidence) - 1; i >= 0; i-- {
-		if x := f.Evidence[i]; x.Polarity != nil {
+		x := f.Evidence[i]
+		if x.Polarity != nil && (only == "" || only == x.GetClassifierVersion()) {
 			return signal.Judged(x, in), x.GetClassifierVersion()
 		}
 	}

@@ -70,6 +70,6 @@ func TestJudged(t *testing.T) {
 	require.EqualValues(t, -1, polarity(event.FollowUpClass_COMPLAINT, -1, offered))
 	v := Judged(&event.EvidenceAdded{FollowUp: event.FollowUpClass_COMPLAINT, Polarity: proto.Float64(-1), Confidence: proto.Float64(.7)}, delivered)
 	require.Equal(t, Verdict{FollowUpComplaint, ledger.Of(-1), ledger.Of(.7)}, v)
-	v = Judged(&event.EvidenceAdded{Polarity: proto.Float64(1)}, FollowUp{})
+	v = Judged(&event.EvidenceAdded{Polarity: proto.Float64(1)}, delivered)
 	require.Equal(t, Verdict{"", ledger.Of(1), ledger.Of(1)}, v, "no class, sure as told")
 }

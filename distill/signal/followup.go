@@ -99,7 +99,7 @@ func Judged(x *event.EvidenceAdded, f FollowUp) Verdict {
 	if c := x.GetFollowUp(); c != event.FollowUpClass_FOLLOW_UP_CLASS_UNSPECIFIED {
 		v.Class = strings.ToLower(c.String())
 	}
-	if (v.Class == FollowUpNewRequest || v.Class == FollowUpCommit) && (!f.Delivered || f.OfferedMore) {
+	if !f.Delivered || f.OfferedMore {
 		v.Polarity.Number = min(v.Polarity.Number, neutral)
 	}
 	return v
