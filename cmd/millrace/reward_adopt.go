@@ -2,12 +2,187 @@ package main
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"io"
+	"time"
 
 	"millrace/checkpoint"
 	"millrace/checkpoint/adoption"
+	"millrace/distill/baseline"
+	"millrace/feed"
+	"millrace/internal/arrowfile"
+	"millrace/schemas/ledger"
+	"millrace/schemas/rewardspec"
 )
+
+// RewardAdopt puts a spec in force, with the baseline that a replay of the last interval gives.
+type RewardAdopt struct {
+	Remote     `embed:""`
+	Window     `embed:""`
+	Spec       string  `arg:"" type:"existingfile" help:"The reward spec."`
+	Why        string  `required:"" help:"The reason, for the record."`
+	Baseline   string  `default:"replay" placeholder:"replay|v0|keep|FILE" help:"The baseline that comes with it: of a replay of the interval (the default), v0, the one in force, or a document."`
+	Judge      *string `placeholder:"VERSION" help:"Only this judge's verdicts count from now on; '' lets all count. Default: as it is."`
+	Postgres   string  `env:"MILLRACE_POSTGRES" placeholder:"URL" help:"Postgres, for the interval's ledger."`
+	Objects    string  `env:"MILLRACE_OBJECTS" placeholder:"URL" help:"Object store, for the interval's ledger."`
+	DuringTest bool    `help:"Let settle_after change although an A/B test runs."`
+	DryRun     bool    `help:"Say what would be adopted, and adopt nothing."`
+}
+
+// Help is what 'millrace reward adopt --help' adds.
+func (*RewardAdopt) Help() string {
+	return `The spec is linted and tested first; one that fails is not adopted. Its baseline is made of the turns that settled between --from
+and --to, by default in the five hours before the newest one. Documents go to the object store, then one control record tells every worker;
+turns that settle after it are scored by the new spec, and no row that was written changes.
+
+  millrace reward adopt mine.yaml --why "effort was too cheap"
+  millrace reward adopt mine.yaml --why "..." --dry-run -o json
+  millrace reward status
+`
+}
+
+// interval is how much of the ledger makes a baseline where nothing else is said.
+const interval = 5 * time.Hour
+
+// Run implements the command.
+func (c *RewardAdopt) Run(ctx context.Context, out *Output) error {
+	document, err := readFile("reward spec", c.Spec)
+	if err != nil {
+		return err
+	}
+	spec, err := rewardspec.Parse(document)
+	if err != nil {
+		return fmt.Errorf("%s: %w", c.Spec, err)
+	}
+	if err := c.proven(out, document); err != nil {
+		return err
+	}
+	var before checkpoint.Reward
+	if err := c.call(ctx, "GET", "/v1/reward", nil, &before); err != nil {
+		return err
+	}
+	request := adoption.Request{
+		Spec: string(document), Why: c.Why, Replaces: before.SpecDigest, DuringTest: c.DuringTest, ClassifierVersion: before.ClassifierVersion,
+	}
+	if c.Judge != nil {
+		request.ClassifierVersion = *c.Judge
+	}
+	if request.Baseline, err = c.baseline(ctx, out, spec, document, &before); err != nil {
+		return err
+	}
+	if c.DryRun {
+		return report(out, request, func(w io.Writer) error {
+			_, err := fmt.Fprintf(w, "would replace %s with baseline %s; nothing was adopted\n", before.Spec, before.Baseline)
+			return err
+		})
+	}
+	var adopted adoption.InForce
+	if err := c.call(ctx, "POST", "/v1/reward", request, &adopted); err != nil {
+		return err
+	}
+	return report(out, adopted, func(w io.Writer) error {
+		fmt.Fprintln(w, "adopted")
+		printReward(w, &adopted)
+		return nil
+	})
+}
+
+// baseline is the document that goes with the spec; empty: v0.
+func (c *RewardAdopt) baseline(ctx context.Context, out *Output, spec *rewardspec.Spec, specDocument []byte, before *checkpoint.Reward) (string, error) {
+	switch c.Baseline {
+	case "v0":
+		out.Print("baseline v0")
+		return "", nil
+	case "keep":
+		out.Print("baseline %s stays", before.Baseline)
+		return before.Documents.Baseline, nil
+	case "replay":
+	default:
+		document, err := readFile("baseline", c.Baseline)
+		if err != nil {
+			return "", err
+		}
+		b, err := rewardspec.ParseBaseline(document)
+		if err != nil {
+			return "", fmt.Errorf("%s: %w", c.Baseline, err)
+		}
+		out.Print("baseline %s", b.Version)
+		return string(document), nil
+	}
+	places := LedgerPlaces{Postgres: c.Postgres, Objects: c.Objects, Data: c.Data}
+	rows, err := ledgerRows(ctx, places, c.Window)
+	if err != nil {
+		return "", fmt.Errorf("reading the interval's ledger: %w", err)
+	}
+	if len(rows) == 0 {
+		return "", usagef("no turn has settled in the interval; choose it by --from and --to, or adopt with --baseline v0 or keep")
+	}
+	last := rows[0].SettledAt
+	for i := range rows {
+		if rows[i].SettledAt.After(last) {
+			last = rows[i].SettledAt
+		}
+	}
+	b, err := baseline.Compute(spec, rows, baseline.Options{
+		Version: "b-" + last.UTC().Format("20060102T150405Z") + "-" + arrowfile.SHA256(specDocument)[:8],
+	})
+	if errors.Is(err, baseline.ErrNoRewards) {
+		return "", usagef("%v", err)
+	}
+	if err != nil {
+		return "", err
+	}
+	text, err := b.Encode()
+	if err != nil {
+		return "", err
+	}
+	out.Print("baseline %s of %d ledger rows: value %+.3f of %.0f units, %d strata", b.Version, len(rows), b.Global.Value, b.Global.Units, len(b.Strata))
+	return string(text), nil
+}
+
+// ledgerRows are the rows that settled in the window; without one, in the interval before the newest row.
+func ledgerRows(ctx context.Context, places LedgerPlaces, w Window) ([]ledger.Row, error) {
+	pool, store, err := places.open(ctx, "reward adopt")
+	if err != nil {
+		return nil, err
+	}
+	defer pool.Close()
+	from, to := time.Time(w.From), time.Time(w.To)
+	if from.IsZero() && to.IsZero() {
+		all, err := feed.LedgerFiles(ctx, pool)
+		if err != nil {
+			return nil, err
+		}
+		for _, l := range all {
+			if start := l.End.Add(-interval); start.After(from) {
+				from = start
+			}
+		}
+		w.From = moment(from)
+	}
+	files, err := w.files(ctx, pool)
+	if err != nil {
+		return nil, err
+	}
+	var rows []ledger.Row
+	for _, l := range files {
+		body, err := l.Get(ctx, store)
+		if err != nil {
+			return nil, err
+		}
+		of, err := arrowfile.ReadLedger(body)
+		if err != nil {
+			return nil, fmt.Errorf("%s: %w", l.Key, err)
+		}
+		for i := range of {
+			if at := of[i].SettledAt; !at.Before(from) && (to.IsZero() || at.Before(to)) {
+				rows = append(rows, of[i])
+			}
+		}
+	}
+	return rows, nil
+}
 
 // RewardStatus shows what is in force.
 type RewardStatus struct {
