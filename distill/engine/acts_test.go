@@ -11,7 +11,6 @@ import (
 const (
 	longWork, shortWork = 2000, 500
 	longWall, shortWall = 120 * time.Second, 45 * time.Second
-	sure                = .9 // of a judge
 )
 
 // effort lets the turn's last step be so long, in tokens and in time, that the turn's weighted effort and wall time

@@ -134,44 +134,44 @@ func (r *Report) varied(n int, result Result, v *Variation) {
 }
 
 // rehearse acts out all scenarios in one log, each side in a session of its own, and says what became of each.
-func (st *Stage) rehearse(scenarios []rewardspec.Scenario, v Variation, report func(int, Result)) error {
+func (s *Stage) rehearse(scenarios []rewardspec.Scenario, v Variation, report func(int, Result)) error {
 	sides := make([][3]string, len(scenarios)) // the turns that count
 	var streams []*Stream
 	varied := v != Variation{}
-	for i, s := range scenarios {
-		if varied && s.AsWritten {
+	for i, x := range scenarios {
+		if varied && x.AsWritten {
 			continue
 		}
-		for j, acts := range [3][]rewardspec.Act{s.Better, s.Worse, s.Turn} {
+		for j, acts := range [3][]rewardspec.Act{x.Better, x.Worse, x.Turn} {
 			if len(acts) == 0 {
 				continue
 			}
-			stream, turn := v.around(fmt.Sprintf("%d-%d", i, j), Epoch, acts, st.settling())
+			stream, turn := v.around(fmt.Sprintf("%d-%d", i, j), Epoch, acts, s.settling())
 			streams, sides[i][j] = append(streams, stream), turn
 		}
 	}
-	_, settled, err := st.Run(st.Records(streams...))
+	_, settled, err := s.Run(s.Records(streams...))
 	if err != nil {
 		return err
 	}
 	byTurn := make(map[string]*Outcome, len(settled))
-	for _, s := range settled {
-		byTurn[s.Row.TurnID] = outcomeOf(s)
+	for _, x := range settled {
+		byTurn[x.Row.TurnID] = outcomeOf(x)
 	}
-	for i, s := range scenarios {
-		if varied && s.AsWritten {
+	for i, x := range scenarios {
+		if varied && x.AsWritten {
 			continue
 		}
-		r := Result{Name: s.Name, Why: s.Why}
+		r := Result{Name: x.Name, Why: x.Why}
 		for j, side := range []**Outcome{&r.Better, &r.Worse, &r.Turn} {
 			if turn := sides[i][j]; turn != "" {
 				*side = cmp.Or(byTurn[turn], &Outcome{Disposition: "never settled"})
 			}
 		}
-		if s.Turn == nil {
-			r.On = s.On
+		if x.Turn == nil {
+			r.On = x.On
 		}
-		r.Problem = problem(s, r, varied)
+		r.Problem = problem(x, r, varied)
 		r.OK = r.Problem == ""
 		report(i, r)
 	}

@@ -64,7 +64,7 @@ func TestEachSeamFailsItsScenario(t *testing.T) {
 		},
 		"invalid calls make the outcome unknown": {
 			edited(t, retention, `"0.7 * (1.5 * edits.retention - 0.5) / (tools.invalid > 0 ? 0 : 1)"`),
-			[]string{"text_answer > edit_rejected"},
+			[]string{"broken_call_recovered > text_answer", "break_a_call_to_hide_a_bad_outcome"},
 			nil,
 		},
 		"deferral removed": {
@@ -85,7 +85,7 @@ func TestEachSeamFailsItsScenario(t *testing.T) {
 		"silence is censored": {
 			edited(t, retention, `"0.7 * (1.5 * edits.retention - 0.5) + 0.3 * follow_up.polarity * follow_up.confidence"`, followUp, "#"),
 			[]string{"silence_after_a_kept_edit", "silence_after_a_reverted_edit"},
-			[]string{"silence_after_giving_up", "break_the_call_on_a_hard_task", "ask_instead_of_editing"},
+			[]string{"silence_after_giving_up", "break_the_call_on_a_hard_task"},
 		},
 	} {
 		failed := under(t, c.document, 0)
@@ -150,7 +150,7 @@ scenarios:
 	got := report.Results[0]
 	require.False(t, got.OK)
 	require.Equal(t, 20, got.Variations)
-	require.Greater(t, got.Failed, 0)
+	require.Positive(t, got.Failed)
 	require.Less(t, got.Failed, 20)
 	require.True(t, got.Variation.Unknown)
 	require.Contains(t, got.Problem, "both sides have the same reward")

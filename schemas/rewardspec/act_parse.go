@@ -23,7 +23,6 @@ var (
 	deciders  = []string{"user", "auto_accept", "hook", "config", "abort"}
 	checks    = []string{"test", "lint", "build", "format"}
 	reasons   = []string{"completed", "aborted_by_user", "length", "provider_failed", "harness_failed"}
-	tools     = []string{"read_file", "search", "edit_file", "run", "ask_user"}
 	infra     = []string{"outage", "restart", "refused", "crash"}
 	stubs     = []string{"turn_started", "step_completed", "tool_called", "tool_returned", "edit_proposed", "edit_decided", "edit_observed", "turn_ended"}
 	classes   = words(event.FollowUpClass_name)
