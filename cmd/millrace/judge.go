@@ -61,9 +61,11 @@ type RunJudge struct {
 
 // Help is what 'millrace run judge --help' adds.
 func (c *RunJudge) Help() string {
-	return `Sends pairs of a user's requests, of FULL privacy and with secrets taken out, to --judge-url, where the structural rules can't
-tell what the second shows of the turn between them; no code, no tool output, no word of the agent. The verdicts go into
-the log as evidence events. Nothing waits for it, and one process works at a time: start a second one as a spare.
+	return `Where the structural rules can't tell what a user's next request shows of the turn before it, both requests are sent to
+--judge-url: what the user wrote or pasted, of FULL privacy only, secrets of known shapes taken out, and seven facts of
+the turn, such as whether it delivered an edit. Nothing else is: no file that the agent read or wrote, no tool output, no
+word of the agent. The verdicts go into the log as evidence events. Nothing waits for them. One process works at a time:
+start a second one as a spare. docs/judge.md says more.
 Answers /healthz, /readyz and /metrics only.
 
   millrace run judge --postgres postgres://millrace@db/millrace --kafka kafka:9092 --objects s3://millrace \

@@ -30,8 +30,9 @@ type ScoreCommand struct {
 // Help is what 'millrace score --help' adds.
 func (c *ScoreCommand) Help() string {
 	return `Nothing leaves this machine and nothing is started: the transcripts are read, run through the engine in memory, and reported.
-With --judge-url, and only then, pairs of requests are sent there, where structure can't tell what the second shows of the turn
-between them: the user's own words, secrets taken out; no code that the agent read or wrote, no output, no word of the agent.
+With --judge-url, and only then, pairs of requests are sent there, where structure can't tell what the second shows of the
+turn between them: what the user wrote or pasted, secrets of known shapes taken out, and seven facts of the turn, such as
+whether it delivered an edit. No file that the agent read or wrote is, no tool output, no word of the agent.
 
   millrace score                                   your own sessions
   millrace score ~/logs --out scored               with the ledger: duckdb -c "select * from 'scored/ledger/*.parquet'"
