@@ -15,7 +15,7 @@ type Config struct {
 	Interval     time.Duration // between two looks for new shards; default 1 s
 	CollectEvery time.Duration // between two garbage collections; default 10 min, negative: never
 	Grace        time.Duration // how long sources of a compacted file stay for those who listed them before; default 1 h
-	FileRows     int64         // a ledger file takes no further source from here on; default 500,000 rows
+	FileRows     int64         // a ledger file takes no further source that would bring it over this; default 250,000 rows
 
 	// Guard wraps the API: who may read shards (scope shards:read). Required.
 	Guard func(http.Handler) http.Handler
@@ -42,7 +42,7 @@ func (c Config) withDefaults() Config {
 	setDefault(&c.Interval, time.Second)
 	setDefault(&c.CollectEvery, 10*time.Minute)
 	setDefault(&c.Grace, time.Hour)
-	setDefault(&c.FileRows, 500_000)
+	setDefault(&c.FileRows, 250_000)
 	setDefault(&c.MaxWait, time.Minute)
 	return c
 }

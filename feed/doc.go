@@ -5,7 +5,8 @@
 //
 //	committed rows of shard ─▶ number per policy version ─▶ manifests/{version}/{N}.json ─▶ published
 //	committed ledger shards of a whole log-hour ─▶ ledger/….parquet ─▶ ledger_file, sources marked in one transaction
-//	objects in staging/ that no row names and none ever will ─▶ deleted
+//	ledger files of the hours of a whole log-day ─▶ ledger/….parquet ─▶ the same again, one level higher
+//	objects in staging/ and ledger/ that no row needs and none ever will ─▶ deleted, after a grace period
 //
 // Every write of it checks its term. What it puts into the object store is made of committed rows alone, so that a
 // former publisher that wakes up can only write the same bytes again. Any number of processes serve the API.

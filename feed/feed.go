@@ -93,8 +93,8 @@ func (f *Feed) round(ctx context.Context, term int64) error {
 	return errors.Join(f.number(ctx, term), f.publish(ctx, term), f.compact(ctx, term))
 }
 
-// Flush waits until everything that is committed now is published, and all whole log-hours are compacted; rows of
-// an hour that isn't over stay in staging (see LedgerFiles). Somebody's Run must be at work.
+// Flush waits until everything that is committed now is published, and all whole log-hours and days are compacted; rows
+// of an hour that isn't over stay in staging (see LedgerFiles). Somebody's Run must be at work.
 func (f *Feed) Flush(ctx context.Context) error {
 	for {
 		select {
@@ -103,7 +103,7 @@ func (f *Feed) Flush(ctx context.Context) error {
 		}
 		var left bool
 		err := f.pool.QueryRow(ctx, `select exists (select from shard where kind = 'sample' and not published)
-			or exists (`+closedHours+`)`).Scan(&left)
+			or exists (`+levels[0].over+`) or exists (`+levels[1].over+`)`).Scan(&left)
 		if err == nil && !left {
 			return nil
 		}

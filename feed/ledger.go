@@ -5,10 +5,8 @@ import (
 	"errors"
 	"fmt"
 	"reflect"
-	"time"
 
 	"github.com/jackc/pgx/v5"
-	"github.com/jackc/pgx/v5/pgxpool"
 
 	"millrace/internal/arrowfile"
 	"millrace/internal/objstore"
@@ -16,60 +14,34 @@ import (
 	"millrace/schemas/ledger"
 )
 
-// closedHours are the hours of log time that are over for their partition, and still have ledger shards of their own.
-// A partition's log time never goes back, so nothing can be added to such an hour.
-const closedHours = `
-	select s.topic, s.partition, date_trunc('hour', s.log_time, 'UTC') as hour
-	from shard s join partition p using (topic, partition)
-	where s.kind = 'ledger' and s.ledger_file is null and p.log_time >= date_trunc('hour', s.log_time, 'UTC') + interval '1 hour'
-	group by 1, 2, 3 order by 3, 1, 2`
-
-// hour is one partition's hour of log time.
-type hour struct {
-	Topic     string
-	Partition int32
-	Hour      time.Time
-}
-
-// source is a ledger shard as distill committed it.
-type source struct {
-	ID          string
-	Key         string
-	SHA256      string
-	Bytes       int64
-	Rows        int64
-	FirstOffset int64
-	LastOffset  int64
-}
-
-// compact brings the ledger shards of whole hours together into files below ledger/, which so hold every committed
-// row of these hours once.
+// compact brings what distill committed together into files of whole hours below ledger/, and those into files of whole
+// days. At each moment LedgerFiles names every committed row once.
 func (f *Feed) compact(ctx context.Context, term int64) error {
-	rows, err := f.pool.Query(ctx, closedHours)
-	if err != nil {
-		return fmt.Errorf("looking for whole hours of the ledger: %w", err)
-	}
-	hours, err := pgx.CollectRows(rows, pgx.RowToStructByPos[hour])
-	if err != nil {
-		return fmt.Errorf("looking for whole hours of the ledger: %w", err)
-	}
 	var failed error
-	for _, h := range hours {
-		if err := f.compactHour(ctx, term, h); err != nil {
-			err = fmt.Errorf("ledger of partition %d of %s, hour %s: %w", h.Partition, h.Topic, h.Hour.UTC().Format(time.RFC3339), err)
-			if ctx.Err() != nil || errors.Is(err, postgres.ErrFenced) || objstore.Retryable(err) {
-				return errors.Join(failed, err)
+	for _, l := range levels {
+		rows, err := f.pool.Query(ctx, l.over+` order by start, topic, partition`)
+		if err != nil {
+			return errors.Join(failed, fmt.Errorf("looking for whole %ss of the ledger: %w", l.span, err))
+		}
+		periods, err := pgx.CollectRows(rows, pgx.RowToStructByPos[period])
+		if err != nil {
+			return errors.Join(failed, fmt.Errorf("looking for whole %ss of the ledger: %w", l.span, err))
+		}
+		for _, p := range periods {
+			if err := f.compactPeriod(ctx, term, l, p); err != nil {
+				err = fmt.Errorf("%s: %w", l.of(p), err)
+				if ctx.Err() != nil || errors.Is(err, postgres.ErrFenced) || objstore.Retryable(err) {
+					return errors.Join(failed, err)
+				}
+				failed = errors.Join(failed, err) // a damaged source of one period keeps no other period waiting
 			}
-			failed = errors.Join(failed, err) // a damaged source of one hour keeps no other hour waiting
 		}
 	}
 	return failed
 }
 
-func (f *Feed) compactHour(ctx context.Context, term int64, h hour) error {
-	rows, err := f.pool.Query(ctx, `select id, key, sha256, bytes, rows, first_offset, last_offset from shard
-		where kind = 'ledger' and ledger_file is null and topic = $1 and partition = $2 and log_time >= $3 and log_time < $4
-		order by first_offset`, h.Topic, h.Partition, h.Hour, h.Hour.Add(time.Hour))
+func (f *Feed) compactPeriod(ctx context.Context, term int64, l level, p period) error {
+	rows, err := f.pool.Query(ctx, l.sources, p.Topic, p.Partition, p.Start, p.Start.Add(l.length))
 	if err != nil {
 		return err
 	}
@@ -83,7 +55,7 @@ func (f *Feed) compactHour(ctx context.Context, term int64, h hour) error {
 			size += sources[n].Rows
 			n++
 		}
-		if err := f.compactSources(ctx, term, h, sources[:n]); err != nil {
+		if err := f.compactSources(ctx, term, l, p, sources[:n]); err != nil {
 			return err
 		}
 		sources = sources[n:]
@@ -92,8 +64,9 @@ func (f *Feed) compactHour(ctx context.Context, term int64, h hour) error {
 }
 
 // compactSources writes one file and then, in one transaction, registers it and marks its sources. A crash between the two does
-// the same again: the same sources are joined into the same bytes under the same name.
-func (f *Feed) compactSources(ctx context.Context, term int64, h hour, sources []source) error {
+// the same again: the same sources are joined into the same bytes under the same name. Rows keep their order, and a
+// chain, which one commit wrote, stays together.
+func (f *Feed) compactSources(ctx context.Context, term int64, l level, p period, sources []source) error {
 	var all []ledger.Row
 	ids := make([]string, len(sources))
 	for i, s := range sources {
@@ -109,7 +82,7 @@ func (f *Feed) compactSources(ctx context.Context, term int64, h hour, sources [
 		return err
 	}
 	first, last := sources[0], sources[len(sources)-1]
-	key := fmt.Sprintf("ledger/%s-%d-%s-%020d.parquet", h.Topic, h.Partition, h.Hour.UTC().Format("2006010215"), first.FirstOffset)
+	key := l.key(p, first.FirstOffset, last.LastOffset)
 	if body, err = f.putLedger(ctx, key, body, all); err != nil {
 		return err
 	}
@@ -117,12 +90,12 @@ func (f *Feed) compactSources(ctx context.Context, term int64, h hour, sources [
 		if err := postgres.CheckTerm(ctx, tx, publisher, term); err != nil {
 			return err
 		}
-		if _, err := tx.Exec(ctx, `insert into ledger_file (key, topic, partition, hour, first_offset, last_offset, rows, bytes, sha256)
-			values ($1, $2, $3, $4, $5, $6, $7, $8, $9)`,
-			key, h.Topic, h.Partition, h.Hour, first.FirstOffset, last.LastOffset, len(all), len(body), arrowfile.SHA256(body)); err != nil {
+		if _, err := tx.Exec(ctx, `insert into ledger_file (key, topic, partition, span, span_start, first_offset, last_offset, rows, bytes, sha256)
+			values ($1, $2, $3, $4, $5, $6, $7, $8, $9, $10)`,
+			key, p.Topic, p.Partition, l.span, p.Start, first.FirstOffset, last.LastOffset, len(all), len(body), arrowfile.SHA256(body)); err != nil {
 			return err
 		}
-		tag, err := tx.Exec(ctx, `update shard set ledger_file = $1 where id = any($2) and ledger_file is null`, key, ids)
+		tag, err := tx.Exec(ctx, l.mark, key, ids)
 		if err == nil && tag.RowsAffected() != int64(len(ids)) {
 			err = fmt.Errorf("%d of its %d sources were left", tag.RowsAffected(), len(ids))
 		}
@@ -131,12 +104,9 @@ func (f *Feed) compactSources(ctx context.Context, term int64, h hour, sources [
 }
 
 func (f *Feed) readSource(ctx context.Context, s source) ([]ledger.Row, error) {
-	body, err := f.store.Get(ctx, s.Key)
+	body, err := LedgerFile{Key: s.Key, Bytes: s.Bytes, SHA256: s.SHA256}.Get(ctx, f.store)
 	if err != nil {
 		return nil, err
-	}
-	if int64(len(body)) != s.Bytes || arrowfile.SHA256(body) != s.SHA256 {
-		return nil, fmt.Errorf("%s is damaged: %d bytes, not the %d with SHA-256 %s that were committed", s.Key, len(body), s.Bytes, s.SHA256)
 	}
 	rows, err := arrowfile.ReadLedger(body)
 	if err != nil {
@@ -173,35 +143,4 @@ func (f *Feed) putLedger(ctx context.Context, key string, body []byte, rows []le
 		return nil, fmt.Errorf("%s: %w, with other rows", key, err)
 	}
 	return there, nil
-}
-
-// LedgerFile is a Parquet file of committed ledger rows.
-type LedgerFile struct {
-	Key         string // in the object store
-	Topic       string
-	Partition   int32
-	FirstOffset int64 // of its first commit
-	LastOffset  int64
-	Rows        int64
-	Bytes       int64
-	SHA256      string
-	Compacted   bool // a whole hour below ledger/; else one commit's file, in an hour that isn't over
-}
-
-// LedgerFiles lists the files that together hold every committed ledger row once, by topic, partition and offset. A file
-// that is compacted in the meantime stays readable for the grace period.
-func LedgerFiles(ctx context.Context, pool *pgxpool.Pool) ([]LedgerFile, error) {
-	rows, err := pool.Query(ctx, `
-		select key, topic, partition, first_offset, last_offset, rows, bytes, sha256, true from ledger_file
-		union all
-		select key, topic, partition, first_offset, last_offset, rows, bytes, sha256, false from shard where kind = 'ledger' and ledger_file is null
-		order by topic, partition, first_offset`)
-	if err != nil {
-		return nil, fmt.Errorf("listing the ledger's files: %w", err)
-	}
-	files, err := pgx.CollectRows(rows, pgx.RowToStructByPos[LedgerFile])
-	if err != nil {
-		return nil, fmt.Errorf("listing the ledger's files: %w", err)
-	}
-	return files, nil
 }

@@ -52,12 +52,12 @@ func TestCompactionOfWholeHours(t *testing.T) {
 	require.NoError(t, b.feed.compact(b.ctx, b.term))
 	_, files := b.turns()
 	require.Len(t, files, 4)
-	require.True(t, files[0].Compacted)
-	require.Equal(t, "ledger/events-0-2026030112-00000000000000000000.parquet", files[0].Key)
+	require.Equal(t, Hour, files[0].Span)
+	require.Equal(t, "ledger/events-0-2026030112-00000000000000000000-00000000000000000029.parquet", files[0].Key)
 	require.EqualValues(t, 30, files[0].Rows)
 	require.EqualValues(t, 29, files[0].LastOffset)
 	for _, l := range files[1:] {
-		require.False(t, l.Compacted, "the hour isn't over for its partition")
+		require.Equal(t, Commit, l.Span, "the hour isn't over for its partition")
 	}
 }
 
@@ -74,14 +74,14 @@ func TestCompactionDiesBeforeItRegisters(t *testing.T) {
 	require.Len(t, keys, 1)
 	ids, files := b.turns()
 	require.Equal(t, wanted(0, 19), ids)
-	require.False(t, files[0].Compacted)
+	require.Equal(t, Commit, files[0].Span)
 	require.NoError(t, b.feed.compact(b.ctx, b.term))
 	again, err := b.store.List(b.ctx, "ledger/")
 	require.NoError(t, err)
 	require.Equal(t, keys, again, "the same name")
 	ids, files = b.turns()
 	require.Equal(t, wanted(0, 19), ids)
-	require.True(t, files[0].Compacted)
+	require.Equal(t, Hour, files[0].Span)
 }
 
 // A former build may have written the same rows in other bytes: they are kept, and other rows are not.
@@ -96,7 +96,7 @@ func TestCompactionFindsAnothersFile(t *testing.T) {
 	}
 	body, err := arrowfile.WriteLedger(rows)
 	require.NoError(t, err)
-	key := "ledger/events-0-2026030112-00000000000000000000.parquet"
+	key := "ledger/events-0-2026030112-00000000000000000000-00000000000000000009.parquet"
 	other := append([]byte(nil), body...)
 	// The version of the writer stands in the footer as text: another one is the same file otherwise.
 	changed := false
@@ -112,11 +112,11 @@ func TestCompactionFindsAnothersFile(t *testing.T) {
 	require.NoError(t, b.feed.compact(b.ctx, b.term))
 	ids, files := b.turns()
 	require.Equal(t, wanted(0, 19), ids)
-	require.True(t, files[0].Compacted)
+	require.Equal(t, Hour, files[0].Span)
 
 	foreign, err := arrowfile.WriteLedger(ledgerRows(0, 5, 5))
 	require.NoError(t, err)
-	require.NoError(t, b.store.Bucket.PutIfAbsent(b.ctx, "ledger/events-0-2026030113-00000000000000000010.parquet", foreign))
+	require.NoError(t, b.store.Bucket.PutIfAbsent(b.ctx, "ledger/events-0-2026030113-00000000000000000010-00000000000000000019.parquet", foreign))
 	b.commit(0, 20, 29, start.Add(2*time.Hour))
 	require.ErrorContains(t, b.feed.compact(b.ctx, b.term), "with other rows")
 }
@@ -153,8 +153,8 @@ func TestCompactionOfADamagedSource(t *testing.T) {
 	require.ErrorContains(t, err, files[0].Key+" is damaged")
 	files, err = LedgerFiles(b.ctx, b.pool)
 	require.NoError(t, err)
-	require.False(t, files[0].Compacted)
-	require.True(t, files[1].Compacted)
+	require.Equal(t, Commit, files[0].Span)
+	require.Equal(t, Hour, files[1].Span)
 	report, err := Verify(b.ctx, b.pool, b.store)
 	require.NoError(t, err)
 	require.Len(t, report.Problems, 1)

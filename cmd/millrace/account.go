@@ -5,10 +5,12 @@ import (
 	"fmt"
 	"strings"
 	"text/tabwriter"
+	"time"
 
 	"github.com/jackc/pgx/v5"
 	"github.com/jackc/pgx/v5/pgxpool"
 
+	"millrace/checkpoint/experiment"
 	"millrace/distill/account"
 	"millrace/schemas/ledger"
 )
@@ -26,7 +28,7 @@ func (c *AccountCommand) Run(ctx context.Context, out *Output) error {
 		return err
 	}
 	defer pool.Close()
-	b, perPartition, err := readAccount(ctx, pool, topic)
+	b, perPartition, asOf, err := readAccountAt(ctx, pool, topic)
 	if err != nil {
 		return err
 	}
@@ -38,26 +40,45 @@ func (c *AccountCommand) Run(ctx context.Context, out *Output) error {
 	if err := knownPolicy(b, c.Policy); err != nil {
 		return err
 	}
+	tests, err := experiment.List(ctx, pool)
+	if err != nil {
+		return err
+	}
+	arms := comparedArms(b, tests, c.Policy)
 	if out.JSON {
-		return out.Object(accountDocument(b, c.Policy))
+		return out.Object(accountDocument(b, arms, asOf, c.Policy))
 	}
 	printAccount(out, b, c.Policy)
-	return nil
+	return printShares(out, b, arms, asOf, c.Policy)
 }
 
 // readAccount reads the balances of all partitions and their sum, all as of one moment: workers go on committing.
 func readAccount(ctx context.Context, pool *pgxpool.Pool, topic string) (account.Balance, map[int32]account.Balance, error) {
-	sum, each := account.New(), map[int32]account.Balance{}
-	err := pgx.BeginTxFunc(ctx, pool, pgx.TxOptions{IsoLevel: pgx.RepeatableRead, AccessMode: pgx.ReadOnly}, func(tx pgx.Tx) error {
-		return readBalances(ctx, tx, topic, each)
+	sum, each, _, err := readAccountAt(ctx, pool, topic)
+	return sum, each, err
+}
+
+// readAccountAt also says through which log time every partition has committed; zero: not all have committed anything.
+func readAccountAt(ctx context.Context, pool *pgxpool.Pool, topic string) (sum account.Balance, each map[int32]account.Balance, asOf time.Time, err error) {
+	sum, each = account.New(), map[int32]account.Balance{}
+	err = pgx.BeginTxFunc(ctx, pool, pgx.TxOptions{IsoLevel: pgx.RepeatableRead, AccessMode: pgx.ReadOnly}, func(tx pgx.Tx) error {
+		if err := readBalances(ctx, tx, topic, each); err != nil {
+			return err
+		}
+		var through *time.Time
+		err := tx.QueryRow(ctx, `select case when bool_and(log_time is not null) then min(log_time) end from partition where topic = $1`, topic).Scan(&through)
+		if through != nil {
+			asOf = through.UTC()
+		}
+		return err
 	})
 	if err != nil {
-		return sum, nil, fmt.Errorf("reading the accounting: %w", err)
+		return sum, nil, asOf, fmt.Errorf("reading the accounting: %w", err)
 	}
 	for _, b := range each {
 		sum.Add(b)
 	}
-	return sum, each, nil
+	return sum, each, asOf, nil
 }
 
 // readBalances reads the partitions, their records and their turns. Records or turns of a partition that isn't on
@@ -119,19 +140,6 @@ func knownPolicy(b account.Balance, policy string) error {
 		return nil
 	}
 	return fmt.Errorf("no turn of policy version %q; there are: %s", policy, strings.Join(sortedKeys(versions), ", "))
-}
-
-func accountDocument(b account.Balance, policy string) map[string]any {
-	turns := []map[string]any{}
-	for k, n := range b.Settled {
-		if policy == "" || policy == k.PolicyVersion {
-			turns = append(turns, map[string]any{"policy_version": k.PolicyVersion, "arm": k.Arm, "disposition": k.Disposition, "turns": n})
-		}
-	}
-	return map[string]any{
-		"balanced": b.Check() == nil, "read": b.Read, "records": b.Records,
-		"turns_opened": b.Opened, "turns_settled": b.SettledTurns(), "turns_open": b.OpenTurns(), "settled": turns,
-	}
 }
 
 func printAccount(out *Output, b account.Balance, policy string) {

@@ -1,9 +1,12 @@
 package main
 
 import (
+	"bytes"
 	"context"
+	"encoding/json"
 	"strings"
 	"testing"
+	"time"
 
 	"github.com/jackc/pgx/v5"
 	"github.com/jackc/pgx/v5/pgxpool"
@@ -67,4 +70,59 @@ func TestTheAccountIsOfOneMoment(t *testing.T) {
 	_, each, err := readAccount(t.Context(), reading, "sessions")
 	require.NoError(t, err)
 	require.ErrorContains(t, each[2].Check(), "read 0, but 1 are accounted for")
+}
+
+func TestAccountTellsSharesByVersionAndArm(t *testing.T) {
+	t.Parallel()
+	pool := postgrestest.New(t)
+	require.NoError(t, distill.Register(t.Context(), pool, "sessions", 2))
+	for _, sql := range []string{
+		`update partition set committed_offset = 5, turns_opened = 400, log_time = '2026-03-01 12:00Z' where topic = 'sessions' and partition = 0`,
+		`update partition set committed_offset = 5, turns_opened = 403, turns_open = '{"cand-1": 3}', log_time = '2026-03-01 12:07Z' where topic = 'sessions' and partition = 1`,
+		`insert into account_records values ('sessions', 0, 'applied', 5), ('sessions', 1, 'applied', 5)`,
+		`insert into account_turns values ('sessions', 0, 'base', 'control', 'rewarded', 195), ('sessions', 1, 'base', 'control', 'rewarded', 195),
+			('sessions', 0, 'base', 'control', 'incomplete', 5), ('sessions', 1, 'base', 'control', 'incomplete', 5),
+			('sessions', 0, 'cand-1', 'candidate', 'rewarded', 190), ('sessions', 1, 'cand-1', 'candidate', 'incomplete', 10),
+			('sessions', 0, 'base', '', 'censored', 10), ('sessions', 1, 'base', '', 'rewarded', 190)`,
+		`insert into policy_version values ('base', 1, null, now()), ('cand-1', 2, 'cand-1', now())`,
+		`insert into cut (id, number, due_at, cause, base, topic, partitions, seed, state) values ('cut-1', 1, now(), 'schedule', 'base', 'sessions', 2, 's', 'marking')`,
+		`insert into candidate values ('cand-1', 'cut-1', 'base', now(), now(), now(), now(), now() + interval '1 h', now() + interval '1 h')`,
+		`insert into experiment values ('exp-1', 'cand-1', 'base', 'cand-1', 'salt', 100, '2026-03-01', '2026-03-01', '2026-03-02', '2026-03-03', 1000, 'policy')`,
+	} {
+		_, err := pool.Exec(t.Context(), sql)
+		require.NoError(t, err, sql)
+	}
+	command := AccountCommand{Tables: Tables{Postgres: pool.Config().ConnString(), Topic: "sessions"}}
+	var out bytes.Buffer
+	require.NoError(t, command.Run(t.Context(), &Output{Out: &out}))
+	text := strings.Join(strings.Fields(out.String()), " ")
+	require.Contains(t, text, "(log time: every partition is committed through 2026-03-01 12:00 UTC)")
+	require.Contains(t, text, "base – 200 95.00% – 5.00% – – – – ")
+	require.Contains(t, text, "base control 400 97.50% – – – 2.50% – – ")
+	require.Contains(t, text, "cand-1 candidate 200 95.00% – – – 5.00% – – ")
+	require.Contains(t, text, "exp-1: base (control) | cand-1 (candidate) incomplete: 2.50% | 5.00%, a difference of +2.50 points; by chance alone up to about ±3.51")
+	require.Contains(t, text, "faulted: 0.00% | 0.00%, a difference of +0.00 points")
+
+	out.Reset()
+	command.Policy = "cand-1"
+	require.NoError(t, command.Run(t.Context(), &Output{Out: &out, JSON: true}))
+	var document struct {
+		AsOf    time.Time       `json:"as_of"`
+		Settled []account.Share `json:"settled"`
+		Arms    []arms          `json:"arms"`
+	}
+	require.NoError(t, json.Unmarshal(out.Bytes(), &document))
+	require.Equal(t, time.Date(2026, 3, 1, 12, 0, 0, 0, time.UTC), document.AsOf)
+	require.Equal(t, []account.Share{
+		{PolicyVersion: "cand-1", Arm: "candidate", Disposition: ledger.Rewarded, Turns: 190, Of: 200, Share: .95},
+		{PolicyVersion: "cand-1", Arm: "candidate", Disposition: ledger.Incomplete, Turns: 10, Of: 200, Share: .05},
+	}, document.Settled)
+	require.Equal(t, "exp-1", document.Arms[0].Experiment)
+	require.InDelta(t, .025, document.Arms[0].Compared[0].Difference, 1e-12)
+
+	_, err := pool.Exec(t.Context(), `update partition set log_time = null where partition = 1`)
+	require.NoError(t, err)
+	out.Reset()
+	require.NoError(t, command.Run(t.Context(), &Output{Out: &out}))
+	require.Contains(t, out.String(), "not every partition has committed yet")
 }

@@ -30,6 +30,7 @@ type CLI struct {
 	Score ScoreCommand `cmd:"" group:"start" help:"Score agent transcripts on this machine; nothing leaves it unless --judge-url says where to."`
 
 	Shards    ShardsCommand    `cmd:"" group:"train" help:"What trainers pull: list, verify, cat, pull."`
+	Ledger    LedgerCommand    `cmd:"" group:"train" help:"The table of all settled turns: its files, a copy of them, its columns, what it says of the reward."`
 	Cut       CutCommand       `cmd:"" group:"train" help:"The training set of an interval."`
 	Candidate CandidateCommand `cmd:"" group:"train" help:"Hand in a checkpoint, and see what came of it."`
 

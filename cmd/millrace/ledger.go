@@ -1,0 +1,137 @@
+package main
+
+import (
+	"context"
+	"fmt"
+	"time"
+
+	"github.com/jackc/pgx/v5/pgxpool"
+
+	"millrace/feed"
+	"millrace/internal/objstore"
+	"millrace/internal/postgres"
+	"millrace/schemas/ledger"
+)
+
+// LedgerCommand looks at the ledger and pulls it.
+type LedgerCommand struct {
+	Files    LedgerFiles    `cmd:"" help:"The files that together hold every committed row once."`
+	Pull     LedgerPull     `cmd:"" help:"Bring a folder up to date with them, verified: for DuckDB and other readers."`
+	Schema   LedgerSchema   `cmd:"" help:"The columns: name, type, what they mean."`
+	Survival LedgerSurvival `cmd:"" help:"Does the reward mean what it says? Its correlation with what is left of the edits a week later."`
+}
+
+// LedgerPlaces says where the ledger's files are. Beside a local `millrace up` nothing needs to be said.
+type LedgerPlaces struct {
+	Postgres string `env:"MILLRACE_POSTGRES" placeholder:"URL" help:"Postgres, where the commits stand."`
+	Objects  string `env:"MILLRACE_OBJECTS" placeholder:"URL" help:"Object store: a folder, or s3://bucket/prefix?endpoint=…"`
+	Data     string `env:"MILLRACE_DATA" default:"./millrace-data" help:"Data folder of a local millrace up, which is meant if no place is said."`
+}
+
+// open connects to both places; the caller closes the pool.
+func (p LedgerPlaces) open(ctx context.Context, command string) (*pgxpool.Pool, objstore.Bucket, error) {
+	if p.Postgres == "" && p.Objects == "" {
+		local, err := localPlaces(p.Data, "--postgres and --objects")
+		if err != nil {
+			return nil, nil, err
+		}
+		p.Postgres, p.Objects = local.Postgres, local.Objects
+	}
+	if p.Postgres == "" || p.Objects == "" {
+		return nil, nil, usagef("missing: give both --postgres and --objects, or neither for the millrace up over --data")
+	}
+	store, err := objstore.Open(p.Objects)
+	if err != nil {
+		return nil, nil, err
+	}
+	pool, err := postgres.Open(ctx, p.Postgres, "millrace "+command)
+	return pool, store, err
+}
+
+// Window is a part of the ledger by log time.
+type Window struct {
+	From moment `placeholder:"TIME" help:"Only files with rows that settled at or after this: 2026-03-01 or 2026-03-01T12:00:00Z."`
+	To   moment `placeholder:"TIME" help:"Only files with rows that settled before this."`
+}
+
+// files are the window's, of all topics.
+func (w Window) files(ctx context.Context, pool *pgxpool.Pool) ([]feed.LedgerFile, error) {
+	if from, to := time.Time(w.From), time.Time(w.To); !to.IsZero() && !from.Before(to) {
+		return nil, usagef("--from %s is not before --to %s", from.Format(time.RFC3339), to.Format(time.RFC3339))
+	}
+	files, err := feed.LedgerFiles(ctx, pool)
+	return feed.Between(files, time.Time(w.From), time.Time(w.To)), err
+}
+
+// moment is a time as a flag: a day (its beginning, UTC) or a time with its zone.
+type moment time.Time
+
+// UnmarshalText reads one.
+func (m *moment) UnmarshalText(text []byte) error {
+	for _, layout := range []string{time.DateOnly, time.RFC3339} {
+		if t, err := time.Parse(layout, string(text)); err == nil {
+			*m = moment(t.UTC())
+			return nil
+		}
+	}
+	return fmt.Errorf("%q is no time: give a day, 2026-03-01, or a time with its zone, 2026-03-01T12:00:00Z", text)
+}
+
+// LedgerFiles is ledger files.
+type LedgerFiles struct {
+	LedgerPlaces `embed:""`
+	Window       `embed:""`
+}
+
+// Run implements the command.
+func (c *LedgerFiles) Run(ctx context.Context, out *Output) error {
+	pool, store, err := c.open(ctx, "ledger files")
+	if err != nil {
+		return err
+	}
+	defer pool.Close()
+	files, err := c.files(ctx, pool)
+	if err != nil {
+		return err
+	}
+	if out.JSON {
+		return out.Object(files)
+	}
+	var rows, bytes int64
+	err = table(out.Out, func(line func(...any)) {
+		line("from, log time", "span", "rows", "bytes", "key")
+		for _, l := range files {
+			rows, bytes = rows+l.Rows, bytes+l.Bytes
+			line(minute(l.Start), l.Span, l.Rows, l.Bytes, l.Key)
+		}
+	})
+	if err != nil {
+		return err
+	}
+	out.Print("%d files with %d rows, %d bytes, in %s", len(files), rows, bytes, store)
+	return nil
+}
+
+// LedgerSchema is ledger schema.
+type LedgerSchema struct{}
+
+// Run implements the command.
+func (*LedgerSchema) Run(out *Output) error {
+	if out.JSON {
+		columns := make([]map[string]any, len(ledger.Columns))
+		for i, c := range ledger.Columns {
+			columns[i] = map[string]any{"name": c.Name, "type": c.Type, "nullable": c.Nullable, "doc": c.Doc}
+		}
+		return out.Object(map[string]any{"schema_version": ledger.SchemaVersion, "columns": columns})
+	}
+	out.Print("schema version %s, as in each file's metadata (millrace.schema); a null was not observed, and is never 0", ledger.SchemaVersion)
+	return table(out.Out, func(line func(...any)) {
+		for _, c := range ledger.Columns {
+			null := ""
+			if c.Nullable {
+				null = "null"
+			}
+			line(c.Name, c.Type, null, c.Doc)
+		}
+	})
+}
