@@ -135,7 +135,7 @@ func TestScoreWithoutAnybodyThere(t *testing.T) {
 	}
 	var out, errs bytes.Buffer
 	code := run(t.Context(), []string{"score", path, "--judge-url", m.URL + "/v1", "--judge-model", "m-1", "--judge-votes", "1", "--judge-calls", "1"}, &out, &errs)
-	require.Equal(t, exitFailed, code)
+	require.Equal(t, exitFailed, code, "%s%s", errs.String(), out.String())
 	require.Contains(t, errs.String(), "401")
 	require.Contains(t, out.String(), "nobody there for 3")
 	require.Len(t, m.asked(), mostAway, "it gives up")
