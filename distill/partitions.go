@@ -24,3 +24,13 @@ func Partitions(ctx context.Context, pool *pgxpool.Pool, topic string) (n int, e
 	}
 	return n, nil
 }
+
+// LowWatermark is the first offset of a partition that belongs to a turn which has not settled, as of the last commit:
+// what lies before it will never be scored again.
+func LowWatermark(ctx context.Context, pool *pgxpool.Pool, topic string, partition int32) (offset int64, err error) {
+	err = pool.QueryRow(ctx, `select low_watermark from partition where topic = $1 and partition = $2`, topic, partition).Scan(&offset)
+	if err != nil {
+		return 0, fmt.Errorf("reading where %s/%d has settled: %w", topic, partition, err)
+	}
+	return offset, nil
+}

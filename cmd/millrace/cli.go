@@ -18,6 +18,7 @@ var groups = []kong.Group{
 	{Key: "places", Title: "Where things are:"},
 	{Key: "first", Title: "At the first time:"},
 	{Key: "windows", Title: "Windows and schedule:"},
+	{Key: "judge", Title: "The judge, off unless --judge-url is given:"},
 	{Key: "demo", Title: "The demo:"},
 }
 
@@ -26,7 +27,7 @@ type CLI struct {
 	Output string `short:"o" enum:"text,json" default:"text" help:"How results are printed: ${enum}." env:"MILLRACE_OUTPUT"`
 
 	Up    UpCommand    `cmd:"" group:"start" help:"Everything in one process: broker, Postgres, objects, all roles, the page. With --demo, simulated traffic through a whole cycle."`
-	Score ScoreCommand `cmd:"" group:"start" help:"Score agent transcripts on this machine; nothing leaves it."`
+	Score ScoreCommand `cmd:"" group:"start" help:"Score agent transcripts on this machine; nothing leaves it unless --judge-url says where to."`
 
 	Shards    ShardsCommand    `cmd:"" group:"train" help:"What trainers pull: list, verify, cat, pull."`
 	Ledger    LedgerCommand    `cmd:"" group:"train" help:"The table of all settled turns: its files, a copy of them, its columns, what it says of the reward."`
@@ -37,7 +38,7 @@ type CLI struct {
 	Experiment ExperimentCommand `cmd:"" group:"release" help:"The A/B tests."`
 	Release    ReleaseCommand    `cmd:"" group:"release" help:"What is live, promote, roll back, history."`
 
-	Run         RunCommand         `cmd:"" group:"operate" help:"One role as a process: ingest, distill, feed or checkpoint."`
+	Run         RunCommand         `cmd:"" group:"operate" help:"One role as a process: ingest, distill, feed, checkpoint or judge."`
 	Migrate     MigrateCommand     `cmd:"" group:"operate" help:"Make or update topics and tables, and write the first configuration."`
 	Account     AccountCommand     `cmd:"" group:"operate" help:"The no-seam table: every record read and every turn opened, and what became of it."`
 	Partition   PartitionCommand   `cmd:"" group:"operate" help:"Show the partitions, or resume a halted one."`

@@ -19,6 +19,7 @@ type RunCommand struct {
 	Distill    RunDistill    `cmd:"" help:"The workers: turns, rewards, shards and ledger, exactly once."`
 	Feed       RunFeed       `cmd:"" help:"What trainers pull: manifests and shards."`
 	Checkpoint RunCheckpoint `cmd:"" help:"The loop from the cut to the live checkpoint, its API and the page."`
+	Judge      RunJudge      `cmd:"" help:"Optional: asks a model what users' next requests show, where structure can't tell."`
 }
 
 // Serving is where a role answers.

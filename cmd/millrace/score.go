@@ -11,6 +11,8 @@ import (
 	"strings"
 
 	"millrace/cmd/millrace/internal/scorecard"
+	"millrace/distill/judge"
+	"millrace/schemas/event"
 )
 
 // ScoreCommand scores agent transcripts on this machine, through the engine that the pipeline runs on.
@@ -20,15 +22,22 @@ type ScoreCommand struct {
 	Spec   string   `placeholder:"FILE" help:"Reward spec to score by, instead of the shipped one."`
 	Out    string   `placeholder:"DIR" help:"Write the ledger (Parquet), and shards (Arrow) if there are tokens, into this folder."`
 	Turn   string   `placeholder:"ID" help:"Explain one turn, named as in the report, instead of the report."`
+
+	JudgeURL string `name:"judge-url" group:"judge" placeholder:"URL" help:"OpenAI-compatible API up to and including /v1. Pairs of requests are sent there; the report says how many."`
+	Judge    `embed:"" group:"judge"`
 }
 
 // Help is what 'millrace score --help' adds.
 func (c *ScoreCommand) Help() string {
 	return `Nothing leaves this machine and nothing is started: the transcripts are read, run through the engine in memory, and reported.
+With --judge-url, and only then, pairs of requests are sent there, where structure can't tell what the second shows of the
+turn between them: what the user wrote or pasted, secrets of known shapes taken out, and seven facts of the turn, such as
+whether it delivered an edit. No file that the agent read or wrote is, no tool output, no word of the agent.
 
   millrace score                                   your own sessions
   millrace score ~/logs --out scored               with the ledger: duckdb -c "select * from 'scored/ledger/*.parquet'"
-  millrace score --turn '7f3a…#4'                  why that turn got its reward`
+  millrace score --turn '7f3a…#4'                  why that turn got its reward
+  millrace score --judge-url http://127.0.0.1:8000/v1 --judge-model Qwen/Qwen3-8B`
 }
 
 // Run scores and reports. It fails if no turn could be read.
@@ -37,7 +46,26 @@ func (c *ScoreCommand) Run(ctx context.Context, out *Output) error {
 	if err != nil {
 		return err
 	}
-	scored, err := scorecard.Score(scorecard.Config{Paths: paths, Format: c.Format, Spec: c.Spec})
+	cfg := scorecard.Config{Paths: paths, Format: c.Format, Spec: c.Spec}
+	var judged *scorecard.Judged
+	if c.JudgeURL != "" {
+		model, err := c.at(c.JudgeURL)
+		if err != nil {
+			return err
+		}
+		judged = &scorecard.Judged{URL: c.JudgeURL, Version: model.Version(), Abstained: map[string]int{}}
+		cfg.Judge = func(asks []*judge.Ask, notAsked map[string]int) ([]*event.SessionEvent, error) {
+			judged.NotAsked = notAsked
+			return c.ask(ctx, out, model, asks, judged)
+		}
+	}
+	scored, err := scorecard.Score(cfg)
+	if judged != nil {
+		out.Print("%s", sentence(judged))
+		if out.JSON && (err != nil || c.Turn != "") { // else the report has it in itself
+			fmt.Fprintln(out.Err, sentence(judged))
+		}
+	}
 	if err != nil {
 		return err
 	}
@@ -52,6 +80,7 @@ func (c *ScoreCommand) Run(ctx context.Context, out *Output) error {
 	if err != nil {
 		return err
 	}
+	card.Judged = judged
 	card.Command = strings.Join(append([]string{"millrace score"}, c.Paths...), " ")
 	if c.Out != "" && card.Turns > 0 {
 		if card.Written, err = scored.WriteFiles(ctx, c.Out); err != nil {

@@ -17,6 +17,7 @@ import (
 	"millrace/checkpoint/experiment"
 	"millrace/checkpoint/release"
 	"millrace/distill"
+	"millrace/distill/judge"
 	"millrace/ingest"
 	"millrace/internal/auth"
 	"millrace/internal/embedded"
@@ -37,6 +38,8 @@ type UpCommand struct {
 	LogLevel   string `env:"MILLRACE_LOG_LEVEL" enum:"debug,info,warn,error" default:"warn" help:"${enum}."`
 	Windows    `embed:"" group:"windows"`
 	Cycle      `embed:"" group:"windows"`
+	JudgeURL   string `name:"judge-url" group:"judge" placeholder:"URL" help:"OpenAI-compatible API up to and including /v1. Requests of users are sent there: millrace run judge --help."`
+	Judge      `embed:"" group:"judge"`
 
 	Demo      bool   `group:"demo" help:"Simulated traffic and a reference trainer on a simulated clock: a whole cycle, of five hours at most, in about a minute. Replaces the last demo's data."`
 	Once      bool   `group:"demo" help:"With --demo: end after one cycle; exit 0 only if every law held."`
@@ -61,11 +64,21 @@ func (c *UpCommand) Run(ctx context.Context, out *Output) error {
 	if c.Once && !c.Demo {
 		return usagef("--once goes with --demo")
 	}
+	if c.Demo && c.JudgeURL != "" {
+		return usagef("--judge-url does not go with --demo: its users are simulated")
+	}
 	if c.Demo {
 		return c.runDemo(ctx, out)
 	}
 	if c.Candidate != "better" || c.Seed != 1 || c.Units != 4000 {
 		return usagef("--candidate, --seed and --units go with --demo")
+	}
+	var model judge.Judge
+	if c.JudgeURL != "" {
+		var err error
+		if model, err = c.at(c.JudgeURL); err != nil {
+			return err
+		}
 	}
 	h, err := c.openHouse(ctx, out, c.Data, time.Now())
 	if err != nil {
@@ -84,6 +97,14 @@ func (c *UpCommand) Run(ctx context.Context, out *Output) error {
 		return err
 	}
 	h.greet(out)
+	if model != nil {
+		asks, err := newJudge(h.parts, model, c.atOnce(), time.Now)
+		if err != nil {
+			return err
+		}
+		roles = append(roles, asks)
+		out.Print("judge %s: pairs of requests that structure can't tell are sent to %s", model.Version(), c.JudgeURL)
+	}
 	out.Print("send events: POST http://%s/v1/events      stop: Ctrl-C", h.listener.Addr())
 	if err := h.door.work(ctx, h.parts, roles); err != nil {
 		return err

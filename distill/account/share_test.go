@@ -1,6 +1,7 @@
 package account
 
 import (
+	"maps"
 	"math"
 	"testing"
 
@@ -12,16 +13,14 @@ import (
 func TestShares(t *testing.T) {
 	t.Parallel()
 	b := New()
-	for k, n := range map[Settled]int64{
+	maps.Copy(b.Settled, map[Settled]int64{
 		{"base", "control", ledger.Incomplete}:   10,
 		{"base", "control", ledger.Rewarded}:     390,
 		{"base", "", ledger.Incomplete}:          77,
 		{"cand", "candidate", ledger.Incomplete}: 30,
 		{"cand", "candidate", ledger.Rewarded}:   270,
 		{"cand", "candidate", ledger.Faulted}:    0,
-	} {
-		b.Settled[k] = n
-	}
+	})
 	require.Equal(t, []Share{
 		{"base", "", ledger.Incomplete, 77, 77, 1},
 		{"base", "control", ledger.Rewarded, 390, 400, .975},

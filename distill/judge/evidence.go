@@ -20,9 +20,11 @@ type Ask struct {
 	SessionID, TurnID, UnitID string // of the earlier turn, which is judged
 	Exchange                  Exchange
 
-	at      int64    // client time of the next request (µs)
-	settles int64    // log time (µs) from which on the turn has settled: a verdict would only be an amendment
-	turn    *tracked // of which it asks, until it is handed over
+	at      int64  // client time of the next request (µs)
+	settles int64  // log time (µs) from which on the turn has settled: a verdict would only be an amendment
+	nextID  string // the turn that the next request began
+
+	turn, next *tracked // until it is handed over
 }
 
 // Evidence is the event that a verdict becomes; nil for one that abstained. It says the same whenever it is made: its

@@ -243,6 +243,9 @@ func (j *Judging) follow(ctx context.Context, partition int32, partitions int) {
 	})
 	f.tracker = newTracker(j.deps.Judge.Version(), windows, j.cfg.Memory/partitions)
 	f.tracker.redact, f.tracker.skipped = j.deps.Redact, f.skipped
+	f.tracker.private = func(x *tracked) {
+		f.takeBack(skippedNoText, func(session, turn, _ string) bool { return session == x.SessionID && turn == x.TurnID })
+	}
 	f.tracker.agreed = func(rating, polarity float64) {
 		if f.live {
 			j.metrics.rated(rating, polarity)
@@ -345,8 +348,15 @@ func (f *follower) pseudonym(unit string) string {
 // withhold drops the texts of what is meant, wherever they wait.
 func (f *follower) withhold(meant func(session, turn, unit string) bool) {
 	f.tracker.withhold(func(x *tracked) bool { return meant(x.SessionID, x.TurnID, x.unit) })
-	n := f.queue.remove(func(a *Ask) bool { return meant(a.SessionID, a.TurnID, a.UnitID) })
-	f.metrics.notAsked.WithLabelValues(skippedWithheld).Add(float64(n))
+	f.takeBack(skippedWithheld, meant)
+}
+
+// takeBack drops what waits of a turn, be it the earlier or the later one.
+func (f *follower) takeBack(reason string, meant func(session, turn, unit string) bool) {
+	n := f.queue.remove(func(a *Ask) bool {
+		return meant(a.SessionID, a.TurnID, a.UnitID) || meant(a.SessionID, a.nextID, a.UnitID)
+	})
+	f.metrics.notAsked.WithLabelValues(reason).Add(float64(n))
 }
 
 // handOver gives what was found to those who ask, once it is known what was asked before. Is the queue full, it waits:
@@ -370,7 +380,7 @@ func (f *follower) handOver(ctx context.Context) {
 		if !f.wanted(a) {
 			continue
 		}
-		a.turn = nil
+		a.turn, a.next = nil, nil
 		for !f.queue.offer(waiting{a, &f.clock}) {
 			rest(ctx, f.cfg.pause)
 			if ctx.Err() != nil {
@@ -384,8 +394,8 @@ func (f *follower) handOver(ctx context.Context) {
 
 // wanted says whether there is still something to ask.
 func (f *follower) wanted(a *Ask) bool {
-	x := a.turn
-	return x.judged == nil && !x.withheld && !x.gone && !f.late(a)
+	barred := a.turn.withheld || a.turn.private || a.next.withheld || a.next.private
+	return a.turn.judged == nil && !a.turn.gone && !barred && !f.late(a)
 }
 
 func (f *follower) late(a *Ask) bool { return f.clock.Load() >= a.settles }

@@ -170,12 +170,17 @@ func TestWhatMustNotBeSent(t *testing.T) {
 	mixed := private("mixed", event.Privacy_FULL)
 	mixed.Events[len(mixed.Events)-2].Privacy = event.Privacy_NO_CONTENT // the next request
 	w.send(mixed)
+	later := spoke("later", "private words that later are", false)
+	w.send(later)
 	w.send(spoke("erased", "private words to be erased", false), spoke("quarantined", "private words in quarantine", false), spoke("open", second, false))
 	w.pass(windows.Lateness)
-	w.await("three to wait", func() bool { return j.notAsked(skippedNoText) == 3 && j.breaker.open() })
+	w.await("the others to wait", func() bool { return j.notAsked(skippedNoText) == 3 && j.breaker.open() })
+	last := later.Step(50, 0).Events[len(later.Events)-1]
+	last.Privacy, later.Events = event.Privacy_NO_CONTENT, []*event.SessionEvent{last}
+	w.send(later)
 	w.control(&event.ControlRecord{Id: "erase", Body: &event.ControlRecord_UnitErased{UnitErased: &event.UnitErased{UnitHash: pseudonym("unit-erased")}}})
 	w.control(&event.ControlRecord{Id: "quarantine", Body: &event.ControlRecord_Quarantined{Quarantined: &event.Quarantined{SessionId: "quarantined", Reason: "x"}}})
-	w.await("both to be taken out", func() bool { return j.notAsked(skippedWithheld) == 2 })
+	w.await("all three to be taken back", func() bool { return j.notAsked(skippedWithheld) == 2 && j.notAsked(skippedNoText) == 4 })
 	w.await("a pause between two trials", func() bool {
 		j.queue.mu.Lock()
 		defer j.queue.mu.Unlock()

@@ -50,6 +50,7 @@ type tracker struct {
 	due      []*tracked // have a next request, in the order in which it came
 
 	redact  func(text string) string
+	private func(*tracked) // an event of the turn is not FULL: what was given away of it is to be taken back
 	skipped func(reason string)
 	agreed  func(rating, polarity float64)
 }
@@ -71,7 +72,7 @@ type tracked struct {
 func newTracker(version string, w Windows, limit int) *tracker {
 	return &tracker{
 		windows: w, version: version, limit: limit, sessions: map[string]map[turn.Key]*tracked{},
-		redact: func(text string) string { return text }, skipped: func(string) {}, agreed: func(_, _ float64) {},
+		redact: func(text string) string { return text }, private: func(*tracked) {}, skipped: func(string) {}, agreed: func(_, _ float64) {},
 	}
 }
 
@@ -109,6 +110,7 @@ func (t *tracker) event(offset int64, e *event.SessionEvent) {
 	if !full(e) && !x.private {
 		x.private = true
 		t.forgetText(x)
+		t.private(x)
 	}
 	if x.unit == "" {
 		x.unit = e.GetUnitId()
@@ -265,7 +267,8 @@ func (t *tracker) ask(x *tracked) *Ask {
 	default:
 		return &Ask{
 			SessionID: x.SessionID, TurnID: x.TurnID, UnitID: x.unit, at: first.OccurredAt, settles: settles,
-			Exchange: Exchange{Request: t.presentable(request), Turn: shown(facts, asks), Next: t.presentable(following)}, turn: x,
+			Exchange: Exchange{Request: t.presentable(request), Turn: shown(facts, asks), Next: t.presentable(following)},
+			nextID:   next.TurnID, turn: x, next: next,
 		}
 	}
 	return nil

@@ -4,16 +4,13 @@ import (
 	"encoding/binary"
 	"fmt"
 	"math"
-	"sync"
 	"time"
 
 	"google.golang.org/protobuf/proto"
 	"google.golang.org/protobuf/types/known/timestamppb"
 
-	"millrace/distill/engine"
 	"millrace/internal/arrowfile"
 	"millrace/schemas/event"
-	"millrace/schemas/rewardspec"
 )
 
 // Epoch is when the streams of tests begin.
@@ -22,31 +19,9 @@ var Epoch = time.Date(2026, 3, 2, 8, 0, 0, 0, time.UTC)
 // Tools is the document of the tools that test turns call.
 var Tools = []byte(`[{"name":"ask_user","kind":"QUESTION","json_schema":{"type":"object","required":["question"],"properties":{"question":{"type":"string"}},"additionalProperties":false}},` +
 	`{"name":"edit_file","kind":"EDIT_FILE","json_schema":{"type":"object","required":["path","text"],"properties":{"path":{"type":"string"},"text":{"type":"string"}},"additionalProperties":false}},` +
-	`{"name":"read_file","kind":"READ","json_schema":{"type":"object","required":["path"],"properties":{"path":{"type":"string"}},"additionalProperties":false}}]`)
-
-// shipped is the shipped spec, read once: tests start many engines.
-var shipped = sync.OnceValue(func() (s struct {
-	name, digest string
-	document     []byte
-},
-) {
-	spec, document := rewardspec.Default()
-	s.name, s.digest, s.document = spec.ID(), arrowfile.SHA256(document), document
-	return s
-})
-
-// Documents are what a configuration of tests refers to, by digest.
-func Documents() map[string][]byte {
-	return map[string][]byte{shipped().digest: shipped().document, arrowfile.SHA256(Tools): Tools}
-}
-
-// Config is a configuration with the shipped spec.
-func Config(seq uint64) *event.ControlRecord {
-	return &event.ControlRecord{Id: fmt.Sprintf("config-%d", seq), Body: &event.ControlRecord_ConfigAdopted{ConfigAdopted: &event.ConfigAdopted{
-		Seq: seq, RewardSpecDigest: shipped().digest, RewardSpecName: shipped().name,
-		PolicyOrdinals: map[string]int64{"base": 0, "next": 1}, BatchIntervalMs: 60_000,
-	}}}
-}
+	`{"name":"read_file","kind":"READ","json_schema":{"type":"object","required":["path"],"properties":{"path":{"type":"string"}},"additionalProperties":false}},` +
+	`{"name":"run","kind":"TERMINAL","json_schema":{"type":"object","required":["command"],"properties":{"command":{"type":"string"}},"additionalProperties":false}},` +
+	`{"name":"search","kind":"SEARCH","json_schema":{"type":"object","required":["pattern"],"properties":{"pattern":{"type":"string"}},"additionalProperties":false}}]`)
 
 // Tick moves time.
 func Tick(id string) *event.ControlRecord {
@@ -66,6 +41,8 @@ type Stream struct {
 	calls   uint32
 	tokens  uint32
 	numbers map[string]uint64
+
+	repository *event.Repository // that its turns work in; nil: unknown
 }
 
 // NewStream begins a session.
@@ -94,7 +71,7 @@ func (s *Stream) Start(intent event.Intent, relation event.Relation, text string
 	s.step, s.calls, s.tokens = 0, 0, 0
 	s.turn = fmt.Sprintf("%s-t%d", s.Session, s.turns)
 	s.Emit("ide", &event.SessionEvent{Body: &event.SessionEvent_TurnStarted{TurnStarted: &event.TurnStarted{
-		Context: &event.TurnContext{HarnessVersion: "h1", ToolSchemaDigest: arrowfile.SHA256(Tools), Origin: event.Origin_LIVE},
+		Context: &event.TurnContext{HarnessVersion: "h1", ToolSchemaDigest: arrowfile.SHA256(Tools), Origin: event.Origin_LIVE, Repository: s.repository},
 		Intent:  intent, Relation: relation, Text: text,
 	}}}).SchemaRegistered = true
 	return s
@@ -182,16 +159,6 @@ func (s *Stream) End(reason event.EndReason, asks bool) *Stream {
 
 // Turn is the id of the turn under way.
 func (s *Stream) Turn() string { return s.turn }
-
-// Records are the streams' events as a partition's log: a configuration, the events in order of their time, ticks
-// every five seconds where nothing else happens for long, and a last tick by which everything has settled.
-func Records(streams ...*Stream) []engine.Record {
-	var events []*event.SessionEvent
-	for _, s := range streams {
-		events = append(events, s.Events...)
-	}
-	return Log(events)
-}
 
 func ids(n, salt uint32) []byte {
 	b := make([]byte, 0, 4*n)

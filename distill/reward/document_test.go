@@ -1,4 +1,4 @@
-package reward
+package reward_test
 
 import (
 	"flag"
@@ -9,6 +9,7 @@ import (
 
 	"github.com/stretchr/testify/require"
 
+	"millrace/distill/rehearsal"
 	"millrace/schemas/ledger"
 	"millrace/schemas/rewardspec"
 )
@@ -21,7 +22,10 @@ func TestDocument(t *testing.T) {
 	const path = "../../docs/reward.md"
 	doc, err := os.ReadFile(path)
 	require.NoError(t, err)
-	_, spec := rewardspec.Default()
+	parsed, spec := rewardspec.Default()
+	scenarios, _ := rewardspec.DefaultScenarios()
+	earned, err := rehearsal.Earnings(parsed, spec, scenarios)
+	require.NoError(t, err)
 	var signals strings.Builder
 	signals.WriteString("| signal | what it is; null if not observed |\n| --- | --- |\n")
 	for _, d := range ledger.Signals {
@@ -30,7 +34,7 @@ func TestDocument(t *testing.T) {
 	fresh := string(doc)
 	for name, text := range map[string]string{
 		"spec":       "```yaml\n" + string(spec) + "```\n",
-		"behaviours": BehaviourTable(shipped(t)),
+		"behaviours": rehearsal.Table(earned),
 		"signals":    signals.String(),
 	} {
 		begin := "<!-- generated: " + name + " -->\n"

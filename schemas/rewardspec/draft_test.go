@@ -1,7 +1,6 @@
 package rewardspec
 
 import (
-	"errors"
 	"strings"
 	"testing"
 
@@ -61,7 +60,7 @@ func TestADraftKeepsWhatIsTurnedRound(t *testing.T) {
 	require.Empty(t, s.Missing)
 	require.Len(t, s.Components, 6)
 	var p *Problem
-	require.True(t, errors.As(problems[2], &p))
+	require.ErrorAs(t, problems[2], &p)
 	require.Equal(t, 14, p.Line)
 	require.Equal(t, "undelivered.value: 0.8 is out of range; it must be below 0", p.Text)
 }

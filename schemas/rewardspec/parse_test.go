@@ -106,9 +106,11 @@ func TestJSONSchemas(t *testing.T) {
 	_, spec := Default()
 	baseline, err := BaselineV0().Encode()
 	require.NoError(t, err)
+	_, scenarios := DefaultScenarios()
 	for name, c := range map[string]struct{ schema, doc []byte }{
-		"spec":     {Schema(), spec},
-		"baseline": {BaselineSchema(), baseline},
+		"scenarios": {ScenariosSchema(), scenarios},
+		"spec":      {Schema(), spec},
+		"baseline":  {BaselineSchema(), baseline},
 	} {
 		schema, err := jsonschema.UnmarshalJSON(bytes.NewReader(c.schema))
 		require.NoError(t, err, name)

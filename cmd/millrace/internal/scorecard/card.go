@@ -39,6 +39,7 @@ type Card struct {
 	Amendments    int               `json:"amendments"`
 	Samples       int               `json:"samples"`
 	Written       []string          `json:"written,omitempty"`
+	Judged        *Judged           `json:"judged,omitempty"` // nil: nobody was asked, and nothing was sent
 
 	Command string `json:"-"` // that made the report, for the line that says how to ask on
 }

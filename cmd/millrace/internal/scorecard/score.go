@@ -9,6 +9,7 @@ import (
 
 	"millrace/distill/account"
 	"millrace/distill/engine"
+	"millrace/distill/judge"
 	"millrace/distill/reward"
 	"millrace/ingest/dialect"
 	"millrace/schemas/event"
@@ -22,6 +23,9 @@ type Config struct {
 	Paths  []string // files and folders
 	Format string   // of the files; dialect.Auto: what each looks like
 	Spec   string   // file of a reward spec; "": the shipped one
+
+	// Judge is asked what users' next requests show, where structure can't tell; it gives its evidence. Nil: nobody is.
+	Judge func(asks []*judge.Ask, notAsked map[string]int) ([]*event.SessionEvent, error)
 }
 
 // Scored is what came of a set of transcripts.
@@ -34,7 +38,8 @@ type Scored struct {
 	Rejected   []dialect.Problem // events that the schema refuses
 	Reward     *reward.Reward
 
-	tools map[string][]byte // documents of tool schemas, by digest
+	tools    map[string][]byte     // documents of tool schemas, by digest
+	evidence []*event.SessionEvent // of a judge
 }
 
 // The log of a score: the windows of the default configuration.
@@ -66,10 +71,14 @@ func Score(c Config) (*Scored, error) {
 		s.Balance = account.New()
 		return s, nil
 	}
+	events, err := s.judged(c, spec)
+	if err != nil {
+		return nil, err
+	}
 	e := engine.New(engine.Options{Topic: topic, UnitKey: unitKey})
 	e.Provide(digest, document)
-	first, last := s.Read.Events[0].Event, s.Read.Events[len(s.Read.Events)-1].Event
-	records := make([]engine.Record, 0, len(s.Read.Events)+2)
+	first, last := events[0].Event, events[len(events)-1].Event
+	records := make([]engine.Record, 0, len(events)+2)
 	add := func(r engine.Record) {
 		r.Offset = int64(len(records))
 		records = append(records, r)
@@ -79,7 +88,7 @@ func Score(c Config) (*Scored, error) {
 			Seq: 1, RewardSpecDigest: digest, RewardSpecName: spec.ID(), LatenessMs: lateness.Milliseconds(), MaxTurnMs: maxTurn.Milliseconds(),
 		},
 	}}})
-	for _, located := range s.Read.Events {
+	for _, located := range events {
 		add(s.record(located))
 	}
 	add(engine.Record{
@@ -163,7 +172,7 @@ func (s *Scored) Check() error {
 	if err := s.Balance.Check(); err != nil {
 		return err
 	}
-	if n := int64(len(s.Read.Events)); n > 0 && s.Balance.Read != n+2 {
+	if n := int64(len(s.Read.Events) + len(s.evidence)); n > 0 && s.Balance.Read != n+2 {
 		return fmt.Errorf("records: %d events and 2 control records were made, but %d read", n, s.Balance.Read)
 	}
 	if n := int64(len(s.Rows)); n != s.Balance.SettledTurns() || s.Balance.OpenTurns() != 0 {
