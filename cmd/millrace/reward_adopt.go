@@ -10,6 +10,7 @@ import (
 	"millrace/checkpoint"
 	"millrace/checkpoint/adoption"
 	"millrace/distill/baseline"
+	"millrace/distill/rehearsal"
 	"millrace/feed"
 	"millrace/internal/arrowfile"
 	"millrace/schemas/ledger"
@@ -32,14 +33,13 @@ type RewardAdopt struct {
 
 // Help is what 'millrace reward adopt --help' adds.
 func (*RewardAdopt) Help() string {
-	return `The spec is linted and tested first; one that fails is not adopted. Its baseline is made of the turns that settled between --from
+	return `The spec is tested first (millrace reward test); one that fails a shipped scenario is not adopted. Its baseline is made of the turns that settled between --from
 and --to, by default in the five hours before the newest one. Documents go to the object store, then one control record tells every worker;
 turns that settle after it are scored by the new spec, and no row that was written changes.
 
   millrace reward adopt mine.yaml --why "effort was too cheap"
   millrace reward adopt mine.yaml --why "..." --dry-run -o json
-  millrace reward status
-`
+  millrace reward status`
 }
 
 // interval is how much of the ledger makes a baseline where nothing else is said.
@@ -55,7 +55,7 @@ func (c *RewardAdopt) Run(ctx context.Context, out *Output) error {
 	if err != nil {
 		return fmt.Errorf("%s: %w", c.Spec, err)
 	}
-	if err := c.proven(out, document); err != nil {
+	if err := proven(out, spec, document); err != nil {
 		return err
 	}
 	var before checkpoint.Reward
@@ -86,6 +86,23 @@ func (c *RewardAdopt) Run(ctx context.Context, out *Output) error {
 		printReward(w, &adopted)
 		return nil
 	})
+}
+
+// proven says whether the spec holds the shipped scenarios.
+func proven(out *Output, spec *rewardspec.Spec, document []byte) error {
+	scenarios, err := readScenarios(nil)
+	if err != nil {
+		return err
+	}
+	result, err := rehearsal.Test(spec, document, scenarios, rehearsal.Options{Variations: 20, Seed: 1})
+	if err != nil {
+		return err
+	}
+	if result.Failed > 0 {
+		return fmt.Errorf("%s is not adopted: it fails %d of %d scenarios; `millrace reward test` says which", spec.ID(), result.Failed, len(result.Results))
+	}
+	out.Print("%s holds all %d scenarios", spec.ID(), len(result.Results))
+	return nil
 }
 
 // baseline is the document that goes with the spec; empty: v0.

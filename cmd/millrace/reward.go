@@ -1,0 +1,10 @@
+package main
+
+// RewardCommand changes the reward, and shows what is in force.
+type RewardCommand struct {
+	Show    RewardShow    `cmd:"" help:"Print the shipped spec or scenarios, or their JSON Schemas for your editor."`
+	Test    RewardTest    `cmd:"" help:"Act out pairs of behaviours under a spec: does the better one earn more?"`
+	Adopt   RewardAdopt   `cmd:"" help:"Put a spec in force, with the baseline that the last interval gives."`
+	Status  RewardStatus  `cmd:"" help:"The spec, baseline and judge in force."`
+	History RewardHistory `cmd:"" help:"What was in force since when, and why."`
+}
