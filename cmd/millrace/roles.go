@@ -218,6 +218,6 @@ func newCheckpoint(p *parts, cfg checkpoint.Config, now func() time.Time) (role,
 	}
 	h := api.Handler()
 	return role{name: "checkpoint", run: control.Run, ready: p.answers, handler: map[string]http.Handler{
-		"/v1/cuts": h, "/v1/cuts/": h, "/v1/candidates": h, "/v1/candidates/": h, "/v1/experiments": h, "/v1/experiments/": h, "/v1/release": h, "/v1/release/": h,
+		"/v1/cuts": h, "/v1/cuts/": h, "/v1/candidates": h, "/v1/candidates/": h, "/v1/experiments": h, "/v1/experiments/": h, "/v1/release": h, "/v1/release/": h, "/v1/reward": h, "/v1/reward/": h,
 	}}, control, nil
 }

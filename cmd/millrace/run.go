@@ -115,7 +115,7 @@ type RunCheckpoint struct {
 
 // Help is what 'millrace run checkpoint --help' adds.
 func (c *RunCheckpoint) Help() string {
-	return `Answers /v1/cuts, /v1/candidates, /v1/experiments, /v1/release and the page; /healthz, /readyz, /metrics.
+	return `Answers /v1/cuts, /v1/candidates, /v1/experiments, /v1/release, /v1/reward and the page; /healthz, /readyz, /metrics.
 All serve; one of them at a time leads. Say once what serves now: millrace release init VERSION.
 
   millrace run checkpoint --postgres postgres://millrace@db/millrace --kafka kafka:9092 --objects s3://millrace`
