@@ -129,8 +129,8 @@ func TestScoreWithoutAnybodyThere(t *testing.T) {
 	body, err := os.ReadFile(wordyTranscript(t))
 	require.NoError(t, err)
 	for i := range 2 * mostAway {
-		other := strings.NewReplacer("000000000009", fmt.Sprintf("00000000001%d", i), `"u1"`, fmt.Sprintf(`"u1-%d"`, i), `"u2"`, fmt.Sprintf(`"u2-%d"`, i),
-			`"a1"`, fmt.Sprintf(`"a1-%d"`, i), `"a2"`, fmt.Sprintf(`"a2-%d"`, i)).Replace(string(body))
+		other := strings.NewReplacer("000000000009", fmt.Sprintf("00000000001%d", i), "T09:", fmt.Sprintf("T1%d:", i), `"u1"`, fmt.Sprintf(`"u1-%d"`, i), `"u2"`, fmt.Sprintf(`"u2-%d"`, i),
+			`"a1"`, fmt.Sprintf(`"a1-%d"`, i), `"a2"`, fmt.Sprintf(`"a2-%d"`, i), `"m1"`, fmt.Sprintf(`"m1-%d"`, i), `"m2"`, fmt.Sprintf(`"m2-%d"`, i)).Replace(string(body))
 		require.NoError(t, os.WriteFile(filepath.Join(path, fmt.Sprintf("%d.jsonl", i)), []byte(other), 0o600))
 	}
 	var out, errs bytes.Buffer

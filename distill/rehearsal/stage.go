@@ -3,6 +3,7 @@ package rehearsal
 import (
 	"cmp"
 	"fmt"
+	"maps"
 	"slices"
 	"sync"
 	"time"
@@ -147,7 +148,7 @@ func (s *Stage) Provide(e *engine.Engine, r engine.Record) {
 }
 
 // Documents are what a configuration of tests refers to, by digest.
-func Documents() map[string][]byte { return shipped().documents }
+func Documents() map[string][]byte { return maps.Clone(shipped().documents) }
 
 // Config is a configuration with the shipped spec.
 func Config(seq uint64) *event.ControlRecord { return shipped().Config(seq) }
