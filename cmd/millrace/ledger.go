@@ -8,6 +8,7 @@ import (
 	"github.com/jackc/pgx/v5/pgxpool"
 
 	"millrace/feed"
+	"millrace/internal/arrowfile"
 	"millrace/internal/objstore"
 	"millrace/internal/postgres"
 	"millrace/schemas/ledger"
@@ -61,6 +62,31 @@ func (w Window) files(ctx context.Context, pool *pgxpool.Pool) ([]feed.LedgerFil
 	}
 	files, err := feed.LedgerFiles(ctx, pool)
 	return feed.Between(files, time.Time(w.From), time.Time(w.To)), err
+}
+
+// eachLedger visits the rows of the window's files, file by file in the order of the log.
+func (p LedgerPlaces) eachLedger(ctx context.Context, command string, w Window, visit func([]ledger.Row)) error {
+	pool, store, err := p.open(ctx, command)
+	if err != nil {
+		return err
+	}
+	defer pool.Close()
+	files, err := w.files(ctx, pool)
+	if err != nil {
+		return err
+	}
+	for _, l := range files {
+		body, err := l.Get(ctx, store)
+		if err != nil {
+			return err
+		}
+		rows, err := arrowfile.ReadLedger(body)
+		if err != nil {
+			return fmt.Errorf("%s: %w", l.Key, err)
+		}
+		visit(rows)
+	}
+	return nil
 }
 
 // moment is a time as a flag: a day (its beginning, UTC) or a time with its zone.

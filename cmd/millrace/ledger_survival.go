@@ -29,7 +29,9 @@ rewarded is what survives. Near 0: the reward measures something else. Judge a v
 // Run implements the command.
 func (c *LedgerSurvival) Run(ctx context.Context, out *Output) error {
 	tally := survival.New()
-	read := c.readPlaces
+	read := func(ctx context.Context, tally *survival.Tally) error {
+		return c.eachLedger(ctx, "ledger survival", c.Window, tally.Add)
+	}
 	if c.Dir != "" {
 		if c.Window != (Window{}) {
 			return usagef("--from and --to choose among the files at the places; of a folder everything is read")
@@ -63,28 +65,6 @@ func coefficient(r *float64) string {
 	return fmt.Sprintf("%+.3f", *r)
 }
 
-func (c *LedgerSurvival) readPlaces(ctx context.Context, tally *survival.Tally) error {
-	pool, store, err := c.open(ctx, "ledger survival")
-	if err != nil {
-		return err
-	}
-	defer pool.Close()
-	files, err := c.files(ctx, pool)
-	if err != nil {
-		return err
-	}
-	for _, l := range files {
-		body, err := l.Get(ctx, store)
-		if err != nil {
-			return err
-		}
-		if err := addLedger(tally, l.Key, body); err != nil {
-			return err
-		}
-	}
-	return nil
-}
-
 func (c *LedgerSurvival) readFolder(_ context.Context, tally *survival.Tally) error {
 	found := false
 	err := filepath.WalkDir(c.Dir, func(path string, d fs.DirEntry, err error) error {
@@ -96,19 +76,15 @@ func (c *LedgerSurvival) readFolder(_ context.Context, tally *survival.Tally) er
 		if err != nil {
 			return err
 		}
-		return addLedger(tally, path, body)
+		rows, err := arrowfile.ReadLedger(body)
+		if err != nil {
+			return fmt.Errorf("%s: %w", path, err)
+		}
+		tally.Add(rows)
+		return nil
 	})
 	if err == nil && !found {
 		err = usagef("%s holds no Parquet file: pull the ledger with `millrace ledger pull`", c.Dir)
 	}
 	return err
-}
-
-func addLedger(tally *survival.Tally, name string, body []byte) error {
-	rows, err := arrowfile.ReadLedger(body)
-	if err != nil {
-		return fmt.Errorf("%s: %w", name, err)
-	}
-	tally.Add(rows)
-	return nil
 }

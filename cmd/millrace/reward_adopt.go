@@ -158,47 +158,34 @@ func (c *RewardAdopt) baseline(ctx context.Context, out *Output, spec *rewardspe
 	return string(text), nil
 }
 
-// ledgerRows are the rows that settled in the window; without one, in the interval before the newest row.
+// ledgerRows are the rows that settled in the window; without one, in the interval before the newest file's end.
 func ledgerRows(ctx context.Context, places LedgerPlaces, w Window) ([]ledger.Row, error) {
-	pool, store, err := places.open(ctx, "reward adopt")
-	if err != nil {
-		return nil, err
-	}
-	defer pool.Close()
-	from, to := time.Time(w.From), time.Time(w.To)
-	if from.IsZero() && to.IsZero() {
+	if w == (Window{}) {
+		pool, _, err := places.open(ctx, "reward adopt")
+		if err != nil {
+			return nil, err
+		}
+		defer pool.Close()
 		all, err := feed.LedgerFiles(ctx, pool)
 		if err != nil {
 			return nil, err
 		}
 		for _, l := range all {
-			if start := l.End.Add(-interval); start.After(from) {
-				from = start
+			if start := l.End.Add(-interval); start.After(time.Time(w.From)) {
+				w.From = moment(start)
 			}
 		}
-		w.From = moment(from)
-	}
-	files, err := w.files(ctx, pool)
-	if err != nil {
-		return nil, err
 	}
 	var rows []ledger.Row
-	for _, l := range files {
-		body, err := l.Get(ctx, store)
-		if err != nil {
-			return nil, err
-		}
-		of, err := arrowfile.ReadLedger(body)
-		if err != nil {
-			return nil, fmt.Errorf("%s: %w", l.Key, err)
-		}
+	from, to := time.Time(w.From), time.Time(w.To)
+	err := places.eachLedger(ctx, "reward adopt", w, func(of []ledger.Row) {
 		for i := range of {
 			if at := of[i].SettledAt; !at.Before(from) && (to.IsZero() || at.Before(to)) {
 				rows = append(rows, of[i])
 			}
 		}
-	}
-	return rows, nil
+	})
+	return rows, err
 }
 
 // RewardStatus shows what is in force.

@@ -47,8 +47,8 @@ type Result struct {
 	InvalidSpan float64      // what the step of a malformed call bears besides: its token advantage is min(A, 0) + InvalidSpan
 }
 
-// Compile makes a spec ready for scoring, or a draft of one for lint, test and stress. The digest is the spec
-// document's; a nil baseline is v0.
+// Compile makes a spec ready for scoring, or a draft of one for a rehearsal. The digest is the spec document's; a nil
+// baseline is v0.
 func Compile(spec *rewardspec.Spec, digest string, baseline *rewardspec.Baseline) (*Reward, error) {
 	if spec == nil {
 		return nil, fmt.Errorf("reward spec %s: there is none to compile", digest)

@@ -36,7 +36,7 @@ func Parse(data []byte) (*Spec, error) {
 
 // ParseDraft reads a reward spec as far as it can be read, with all that Parse would refuse it for, each a *Problem. A
 // fixed block that is missing does nothing, one that is turned round does what it says, a component that doesn't compile is
-// left out. So lint, test and stress can show where such a spec goes wrong; nothing may put one in force. The spec
+// left out. So a rehearsal can show where such a spec goes wrong; nothing may put one in force. The spec
 // is nil only if the document is no mapping.
 func ParseDraft(data []byte) (*Spec, []error) {
 	d := &document{what: "reward spec"}
