@@ -4,6 +4,7 @@ package main
 type RewardCommand struct {
 	Show    RewardShow    `cmd:"" help:"Print the shipped spec or scenarios, or their JSON Schemas for your editor."`
 	Test    RewardTest    `cmd:"" help:"Act out pairs of behaviours under a spec: does the better one earn more?"`
+	Stress  RewardStress  `cmd:"" help:"Let a policy climb a spec: where does it end?"`
 	Adopt   RewardAdopt   `cmd:"" help:"Put a spec in force, with the baseline that the last interval gives."`
 	Status  RewardStatus  `cmd:"" help:"The spec, baseline and judge in force."`
 	History RewardHistory `cmd:"" help:"What was in force since when, and why."`

@@ -14,6 +14,7 @@ import (
 	"millrace/checkpoint"
 	"millrace/checkpoint/adoption"
 	"millrace/distill/rehearsal"
+	"millrace/distill/stress"
 	"millrace/internal/objstore"
 	"millrace/internal/postgres"
 	"millrace/schemas/event"
@@ -149,4 +150,31 @@ func TestRewardIsAdoptedInTheHouse(t *testing.T) {
 	require.Contains(t, said, "as shipped")
 	require.Zero(t, i.stop())
 	i.output.requireClean(t)
+}
+
+func TestRewardStress(t *testing.T) {
+	t.Parallel()
+	for name, c := range map[string]struct {
+		args       []string
+		code       int
+		says, warn string
+	}{
+		"the shipped one":         {nil, exitDone, "It attempts every edit", ""},
+		"one without deferral":    {[]string{rewardFile(t, "deferral:", "# deferral:")}, exitFailed, "a hard edit: asks instead of editing", `"deferral" is missing`},
+		"a trainer that drops":    {[]string{"--leave-out", "unended,questions"}, exitFailed, "left out by the trainer: unended, questions", "does not end at honest work"},
+		"an unknown filter":       {[]string{"--leave-out", "weekends"}, exitUsage, "", "invalid_calls, undelivered"},
+		"no rounds":               {[]string{"--rounds", "0"}, exitUsage, "", "from 1 to"},
+		"a file that isn't there": {[]string{"nowhere.yaml"}, exitFailed, "", "nowhere.yaml"},
+	} {
+		var out, errs bytes.Buffer
+		require.Equal(t, c.code, run(t.Context(), append([]string{"reward", "stress"}, c.args...), &out, &errs), "%s: %s", name, errs.String())
+		require.Contains(t, out.String(), c.says, name)
+		require.Contains(t, errs.String(), c.warn, name)
+	}
+	var out, errs bytes.Buffer
+	require.Equal(t, exitDone, run(t.Context(), []string{"-o", "json", "reward", "stress"}, &out, &errs))
+	var got stress.Report
+	require.NoError(t, json.Unmarshal(out.Bytes(), &got))
+	require.True(t, got.OK)
+	require.Len(t, got.Ends, 4)
 }
