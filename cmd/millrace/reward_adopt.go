@@ -33,7 +33,7 @@ type RewardAdopt struct {
 
 // Help is what 'millrace reward adopt --help' adds.
 func (*RewardAdopt) Help() string {
-	return `The spec is tested first (millrace reward test); one that fails a shipped scenario is not adopted. Its baseline is made of the turns that settled between --from
+	return `The spec is linted and tested first (millrace reward lint, reward test); one with an error, or that fails a shipped scenario, is not adopted. Its baseline is made of the turns that settled between --from
 and --to, by default in the five hours before the newest one. Documents go to the object store, then one control record tells every worker;
 turns that settle after it are scored by the new spec, and no row that was written changes.
 
@@ -54,6 +54,9 @@ func (c *RewardAdopt) Run(ctx context.Context, out *Output) error {
 	spec, err := rewardspec.Parse(document)
 	if err != nil {
 		return fmt.Errorf("%s: %w", c.Spec, err)
+	}
+	if err := linted(out, spec, document); err != nil {
+		return err
 	}
 	if err := proven(out, spec, document); err != nil {
 		return err

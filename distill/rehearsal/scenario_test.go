@@ -78,7 +78,7 @@ func TestEachSeamFailsItsScenario(t *testing.T) {
 			[]string{"break_the_call_on_a_hard_task", "ask_instead_of_editing", "silence_after_a_kept_edit"},
 		},
 		"a narrow clip": {
-			edited(t, "clip: [-4.0, 1.5]", "clip: [-0.8, 0.6]"),
+			edited(t, "clip: [-8.0, 1.5]", "clip: [-0.8, 0.6]"),
 			[]string{"a_further_fault_always_costs", "break_the_call_on_a_hard_task", "praise_still_counts_after_success"},
 			[]string{"silence_after_a_kept_edit", "edit_unasked", "delete_the_failing_test"},
 		},

@@ -120,12 +120,12 @@ func otherSpecs(t *testing.T) map[string]values {
 		"weights": changed(t, `"0.7 * (1.5 * edits.retention - 0.5)"`, `"0.9 * edits.retention - 0.2"`, "-0.5 * care.checks_broken", "-0.1 * care.checks_broken"),
 		"a component less, one more": changed(t, `  - {name: retention, value: "0.7 * (1.5 * edits.retention - 0.5)"}`+"\n", "",
 			`  - {name: tests, `, `  - {name: lookups, value: "-0.1 * giving_up.after_failed_lookups"}`+"\n"+`  - {name: tests, `),
-		"a narrow clip":         changed(t, "[-4.0, 1.5]", "[-0.4, 0.3]"),
+		"a narrow clip":         changed(t, "[-8.0, 1.5]", "[-0.4, 0.3]"),
 		"block values":          changed(t, "undelivered: {value: -0.8}", "undelivered: {value: -0.3}", "per_question: -0.2", "per_question: -0.05", "decay: 0.7", "decay: 0.9"),
 		"one version to a turn": changed(t, "settle_after: 20m", "settle_after: 20m\nmax_policy_versions: 1"),
 		"many versions":         changed(t, "settle_after: 20m", "settle_after: 20m\nmax_policy_versions: 9"),
 		"another baseline":      shipped().with(t, otherBaseline()),
-		"all of it": changed(t, "settle_after: 20m", "settle_after: 20m\nmax_policy_versions: 1", "[-4.0, 1.5]", "[-1.0, 1.0]", "unanswered: -0.8", "unanswered: -0.2",
+		"all of it": changed(t, "settle_after: 20m", "settle_after: 20m\nmax_policy_versions: 1", "[-8.0, 1.5]", "[-1.0, 1.0]", "unanswered: -0.8", "unanswered: -0.2",
 			"0.3 * follow_up.polarity", "0.6 * follow_up.polarity").with(t, otherBaseline()),
 	}
 }

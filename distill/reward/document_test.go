@@ -10,6 +10,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"millrace/distill/rehearsal"
+	"millrace/distill/reward/lint"
 	"millrace/schemas/ledger"
 	"millrace/schemas/rewardspec"
 )
@@ -31,11 +32,17 @@ func TestDocument(t *testing.T) {
 	for _, d := range ledger.Signals {
 		fmt.Fprintf(&signals, "| `%s` | %s |\n", d.Name, d.Doc)
 	}
+	var findings strings.Builder
+	findings.WriteString("| code | level | what it means | what to do |\n| --- | --- | --- | --- |\n")
+	for _, c := range lint.Codes {
+		fmt.Fprintf(&findings, "| `%s` | %s | %s | %s |\n", c.Name, c.Levels, strings.ReplaceAll(c.Means, "||", `\|\|`), c.Do)
+	}
 	fresh := string(doc)
 	for name, text := range map[string]string{
 		"spec":       "```yaml\n" + string(spec) + "```\n",
 		"behaviours": rehearsal.Table(earned),
 		"signals":    signals.String(),
+		"findings":   findings.String(),
 	} {
 		begin := "<!-- generated: " + name + " -->\n"
 		head, rest, ok := strings.Cut(fresh, begin)

@@ -41,7 +41,7 @@ func anyTurn(t *rapid.T, stratum string) Input {
 	if rapid.Bool().Draw(t, "question") {
 		in.Chain = &Chain{
 			Answered: rapid.Bool().Draw(t, "answered"), QuestionsToAnswer: rapid.IntRange(0, 3).Draw(t, "questions"),
-			Final: rapid.Float64Range(-4, 1.5).Draw(t, "final"), FinalKnown: rapid.Bool().Draw(t, "final known"),
+			Final: rapid.Float64Range(-8, 1.5).Draw(t, "final"), FinalKnown: rapid.Bool().Draw(t, "final known"),
 		}
 	}
 	in.QuestionCalls = rapid.IntRange(0, 3).Draw(t, "question calls")
@@ -87,7 +87,7 @@ func TestResultsAreSound(t *testing.T) {
 		require.Equal(t, got.Evidence, got.Advantage.Known)
 		if got.Evidence {
 			require.False(t, math.IsNaN(got.Reward.Number))
-			require.GreaterOrEqual(t, got.Reward.Number, -4.)
+			require.GreaterOrEqual(t, got.Reward.Number, -8.)
 			require.LessOrEqual(t, got.Reward.Number, 1.5)
 			require.InDelta(t, got.Reward.Number, r.Total(got.Components), 0)
 		}

@@ -27,6 +27,8 @@ func TestParseDraft(t *testing.T) {
 	s, problems := ParseDraft(doc)
 	require.Empty(t, problems)
 	require.Empty(t, s.Missing)
+	require.Equal(t, 14, s.Lines[UndeliveredBlock])
+	require.Equal(t, 19, s.Lines["clip"])
 
 	for _, block := range fixedBlocks {
 		s, problems := ParseDraft(without(t, block))

@@ -22,7 +22,10 @@ import (
 type Expression struct {
 	Source  string
 	Signals []string // that it refers to, anywhere in it, in the order of ledger.Signals: if one is null, so is the value
-	program cel.Program
+	// Compared are those of Signals that stand under a comparison: where one is null no branch counts, not even the
+	// one that doesn't hold.
+	Compared []string
+	program  cel.Program
 }
 
 // StratumConstants are what an expression may read besides signals: the frozen numbers of the turn's stratum.
@@ -30,12 +33,15 @@ var StratumConstants = []string{"stratum.wall_s_p95", "stratum.x_ref", "stratum.
 
 const maxExpressionLength = 2000 // bytes
 
-var functions = []string{
-	operators.Add, operators.Subtract, operators.Multiply, operators.Divide, operators.Negate,
+var comparisons = []string{
 	operators.Less, operators.LessEquals, operators.Greater, operators.GreaterEquals, operators.Equals, operators.NotEquals,
+}
+
+var functions = append([]string{
+	operators.Add, operators.Subtract, operators.Multiply, operators.Divide, operators.Negate,
 	operators.LogicalAnd, operators.LogicalOr, operators.LogicalNot, operators.Conditional,
 	"min", "max",
-}
+}, comparisons...)
 
 // ParseExpression compiles an expression; its errors say what is wrong and what there is instead.
 func ParseExpression(source string) (*Expression, error) {
@@ -50,7 +56,7 @@ func ParseExpression(source string) (*Expression, error) {
 	if issues.Err() != nil {
 		return nil, errors.New(firstIssue(issues))
 	}
-	names, err := simplify(parsed.NativeRep().Expr())
+	names, compared, err := simplify(parsed.NativeRep().Expr())
 	if err != nil {
 		return nil, err
 	}
@@ -69,6 +75,9 @@ func ParseExpression(source string) (*Expression, error) {
 	for _, d := range ledger.Signals {
 		if names[d.Name] {
 			e.Signals = append(e.Signals, d.Name)
+		}
+		if compared[d.Name] {
+			e.Compared = append(e.Compared, d.Name)
 		}
 	}
 	return e, nil
@@ -117,12 +126,12 @@ func binary(name string, f func(x, y float64) float64) cel.EnvOption {
 }
 
 // simplify checks that the tree holds nothing but arithmetic over known names, and turns whole numbers into doubles,
-// since CEL itself has no mixed arithmetic. It returns the names that the tree refers to.
-func simplify(e ast.Expr) (map[string]bool, error) {
-	names := map[string]bool{}
+// since CEL itself has no mixed arithmetic. It returns the names that the tree refers to, and those under comparisons.
+func simplify(e ast.Expr) (names, compared map[string]bool, err error) {
+	names, compared = map[string]bool{}, map[string]bool{}
 	factory := ast.NewExprFactory()
-	var walk func(ast.Expr) error
-	walk = func(e ast.Expr) error {
+	var walk func(e ast.Expr, comparison bool) error
+	walk = func(e ast.Expr, comparison bool) error {
 		switch e.Kind() {
 		case ast.LiteralKind:
 			switch v := e.AsLiteral().(type) {
@@ -139,6 +148,9 @@ func simplify(e ast.Expr) (map[string]bool, error) {
 				return errors.New("a signal is written group.name, for instance edits.retention")
 			}
 			names[name] = true
+			if comparison {
+				compared[name] = true
+			}
 			return known(name)
 		case ast.CallKind:
 			call := e.AsCall()
@@ -146,7 +158,7 @@ func simplify(e ast.Expr) (map[string]bool, error) {
 				return fmt.Errorf("unknown function %q; there are min, max and the operators + - * / < <= > >= == != && || ! ?: of CEL", call.FunctionName())
 			}
 			for _, arg := range call.Args() {
-				if err := walk(arg); err != nil {
+				if err := walk(arg, comparison || slices.Contains(comparisons, call.FunctionName())); err != nil {
 					return err
 				}
 			}
@@ -154,7 +166,7 @@ func simplify(e ast.Expr) (map[string]bool, error) {
 		}
 		return errors.New("only numbers, signals, operators, min and max have a place here")
 	}
-	return names, walk(e)
+	return names, compared, walk(e, false)
 }
 
 func qualifiedName(e ast.Expr) (string, bool) {

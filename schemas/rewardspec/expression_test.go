@@ -39,6 +39,22 @@ func TestExpression(t *testing.T) {
 	}
 }
 
+// What stands under a comparison is known apart, however deep; branches and constants are not part of it.
+func TestCompared(t *testing.T) {
+	t.Parallel()
+	for source, want := range map[string][]string{
+		"edits.retention":                         nil,
+		"max(explicit.thumb, 0)":                  nil,
+		"tools.invalid > 0 ? edits.retention : 0": {"tools.invalid"},
+		"!(2 * tools.failed - effort.wall_s / stratum.wall_s_p95 <= 1) ? 1 : 0":         {"tools.failed", "effort.wall_s"},
+		"edits.retention * (tools.calls == 0 || explicit.thumb != 0 && true ? 1 : 0.5)": {"tools.calls", "explicit.thumb"},
+	} {
+		e, err := ParseExpression(source)
+		require.NoError(t, err, source)
+		require.Equal(t, want, e.Compared, source)
+	}
+}
+
 func TestExpressionIsBounded(t *testing.T) {
 	t.Parallel()
 	_, err := ParseExpression(strings.Repeat("1+", 2000) + "1")

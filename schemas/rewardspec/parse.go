@@ -52,6 +52,10 @@ func ParseDraft(data []byte) (*Spec, []error) {
 		MaxPolicyVersions: defaultMaxPolicyVersions,
 		Components:        d.components(f["components"]),
 		Clip:              d.clip(f["clip"]),
+		Lines:             make(map[string]int, len(f)),
+	}
+	for name, n := range f {
+		s.Lines[name] = n.Line
 	}
 	if s.SettleAfter <= 0 || s.SettleAfter > maxSettleAfter {
 		s.SettleAfter = draftSettleAfter

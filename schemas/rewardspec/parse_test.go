@@ -26,7 +26,7 @@ func TestDefault(t *testing.T) {
 	require.Equal(t, Deferral{-.2, -.8}, s.Deferral)
 	require.Equal(t, InvalidToolCall{.7, -.3}, s.InvalidToolCall)
 	require.Equal(t, Effort{.002, .5, EffortWeights{.5, .5, .1, 1, 40, 60}, -.15}, s.Effort)
-	require.Equal(t, Clip{-4, 1.5}, s.Clip)
+	require.Equal(t, Clip{-8, 1.5}, s.Clip)
 	require.Contains(t, string(doc), "kind: RewardSpec")
 }
 
@@ -63,8 +63,8 @@ func TestParseErrors(t *testing.T) {
 		{"convex", "q: 0.5", "q: 1.5", `effort.q: 1.5 is out of range; it must be from 0 to 1`},
 		{"no number", "k: 0.002", "k: .nan", `effort.k: expected a number, got ".nan"`},
 		{"text for a number", "k: 0.002", "k: '0.002'", `effort.k: expected a number`},
-		{"clip", "[-4.0, 1.5]", "[-4.0]", `line 19: clip: expected [low, high]`},
-		{"clip turned round", "[-4.0, 1.5]", "[1.5, -4.0]", `clip: low: 1.5 is out of range`},
+		{"clip", "[-8.0, 1.5]", "[-8.0]", `line 19: clip: expected [low, high]`},
+		{"clip turned round", "[-8.0, 1.5]", "[1.5, -8.0]", `clip: low: 1.5 is out of range`},
 		{"duration", "settle_after: 20m", "settle_after: soon", `reward spec line 5: settle_after: "soon" is no duration; write for instance 20m or 90s`},
 		{"duration without a unit", "settle_after: 20m", "settle_after: 20", `settle_after: expected text`},
 		{"too long", "settle_after: 20m", "settle_after: 48h", `settle_after: 48h0m0s is out of range`},
@@ -75,7 +75,7 @@ func TestParseErrors(t *testing.T) {
 		{"YAML", "name: composer", "name: [composer", `reward spec line `},
 		{"doubled key", "version: 1", "version: 1\nversion: 2", `"version" stands there twice`},
 		{"a merge", "clip:", "<<: *x", `reward spec`},
-		{"a second document", "clip: [-4.0, 1.5]", "clip: [-4.0, 1.5]\n---\na: b", `one document per file`},
+		{"a second document", "clip: [-8.0, 1.5]", "clip: [-8.0, 1.5]\n---\na: b", `one document per file`},
 		{"components", "components:", "components: 3\nx:", `components: expected a list of {name, value}`},
 	} {
 		t.Run(c.name, func(t *testing.T) {

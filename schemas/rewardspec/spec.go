@@ -40,6 +40,8 @@ type Spec struct {
 
 	// Missing are the fixed blocks that a draft leaves out: they do nothing. None in what Parse takes.
 	Missing []string
+	// Lines are where the fields of the document stand, by their names.
+	Lines map[string]int
 }
 
 // Has says whether a fixed block is there.
