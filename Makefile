@@ -88,6 +88,10 @@ test-kafka: ## The four roles as processes against a real Kafka 4, installed on 
 	@trap 'deploy/kafka4.sh stop' EXIT; deploy/kafka4.sh start --brokers 1; \
 	MILLRACE_TEST_KAFKA="$$(deploy/kafka4.sh bootstrap)" go test -tags kafka4 -count 1 -p 1 -v -run Kafka4 ./internal/eventlog ./cmd/millrace
 
+.PHONY: bench
+bench: ## Events/s through the engine alone against decoding the same events, and bytes for an open turn; some ten seconds
+	go run ./bench
+
 .PHONY: clean
 clean: ## Removes what was built; data folders stay
 	rm -rf bin

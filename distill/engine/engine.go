@@ -42,6 +42,8 @@ type Engine struct {
 	seen     *memory  // dedupe keys of the window
 	settled  *keepers // keys of settled turns
 
+	scratch []byte // for one event at a time; nothing of it is state
+
 	incidents   []*event.IncidentDeclared
 	quarantined []*event.Quarantined
 
@@ -128,7 +130,7 @@ func (e *Engine) examine(r Record) (x examined, halt string) {
 		if r.Event.GetStub() != nil && e.config != nil {
 			x.stub = true
 			x.key = turn.KeyOf(r.Event.GetSessionId(), r.Event.GetTurnId())
-			x.id, x.digest = identity(r.Event)
+			x.id, x.digest = e.identity(r.Event)
 		}
 	case r.Control != nil:
 		if c := r.Control.GetConfigAdopted(); c != nil && e.newer(c) {
@@ -142,7 +144,7 @@ func (e *Engine) examine(r Record) (x examined, halt string) {
 		return x, fmt.Sprintf("offset %d: the partition has no configuration yet; `millrace migrate` writes the first one", r.Offset)
 	default:
 		x.key = turn.KeyOf(r.Event.GetSessionId(), r.Event.GetTurnId())
-		x.id, x.digest = identity(r.Event)
+		x.id, x.digest = e.identity(r.Event)
 		if s := r.Event.GetTurnStarted(); s != nil {
 			x.stack = s.GetPastedStackTrace() || signal.HasStackTrace(s.GetText())
 			if d := registeredTools(r.Event); d != "" {

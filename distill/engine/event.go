@@ -78,7 +78,7 @@ func (e *Engine) repeated(t *turn.Turn, ev *event.SessionEvent, x examined) (cla
 		if entry.Event.GetEventId() != ev.GetEventId() || entry.Event.GetSource() != ev.GetSource() {
 			continue
 		}
-		if id, digest := identity(entry.Event); id == x.id {
+		if id, digest := e.identity(entry.Event); id == x.id {
 			if digest == x.digest {
 				return account.Duplicate, ""
 			}

@@ -3,6 +3,7 @@ package engine
 import (
 	"crypto/sha256"
 	"encoding/binary"
+	"slices"
 
 	"millrace/schemas/event"
 )
@@ -10,30 +11,36 @@ import (
 // memoryKey identifies an event: a hash of its source and event id.
 type memoryKey [16]byte
 
+// keptScratch is the largest buffer that outlives its event: one huge event mustn't be paid for ever.
+const keptScratch = 1 << 20
+
 // identity is an event's key and a digest of what it says. The gateway's and the sender's stamps are left out:
 // a repeat has others. A stub has a key of its own: the item that it stands for may come again, mended.
-func identity(ev *event.SessionEvent) (memoryKey, uint64) {
-	h := sha256.New()
-	h.Write([]byte(ev.GetSource()))
-	h.Write([]byte{0})
-	h.Write([]byte(ev.GetEventId()))
+func (e *Engine) identity(ev *event.SessionEvent) (memoryKey, uint64) {
+	name := append(append(e.scratch[:0], ev.GetSource()...), 0)
+	name = append(name, ev.GetEventId()...)
 	if ev.GetStub() != nil {
-		h.Write([]byte{0})
+		name = append(name, 0)
 	}
-	var key memoryKey
-	copy(key[:], h.Sum(nil))
+	named := sha256.Sum256(name)
+
 	sent, received, registered, occurred := ev.SentAt, ev.ReceivedAt, ev.SchemaRegistered, ev.OccurredAt
 	ev.SentAt, ev.ReceivedAt, ev.SchemaRegistered = nil, nil, false
 	if ev.GetStub() != nil {
 		ev.OccurredAt = nil // the gateway's too, if the item's own could not be read
 	}
-	body, err := ev.MarshalVT()
+	size := ev.SizeVT()
+	body := slices.Grow(name[:0], size)[:size]
+	n, err := ev.MarshalToSizedBufferVT(body)
 	ev.SentAt, ev.ReceivedAt, ev.SchemaRegistered, ev.OccurredAt = sent, received, registered, occurred
 	if err != nil {
 		panic(err)
 	}
-	sum := sha256.Sum256(body)
-	return key, binary.LittleEndian.Uint64(sum[:])
+	sum := sha256.Sum256(body[size-n:])
+	if cap(body) <= keptScratch {
+		e.scratch = body[:0]
+	}
+	return memoryKey(named[:16]), binary.LittleEndian.Uint64(sum[:])
 }
 
 // memory is the dedupe keys of the window, oldest first.

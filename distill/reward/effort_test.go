@@ -16,9 +16,14 @@ func TestEffortCost(t *testing.T) {
 	require.InDelta(t, 2000, effortCost(2000, 0, .5), 0)
 	require.InDelta(t, 2000, effortCost(2000, .002, 0), 1e-9)
 	require.Zero(t, effortCost(0, .002, .5))
-	// Both limits are reached without a jump.
+	// Both limits are reached without a jump, from either side, and the nearer, the closer.
 	require.InEpsilon(t, effortCost(2000, .002, 1), effortCost(2000, .002, 1-1e-12), 1e-9)
+	require.InEpsilon(t, effortCost(2000, .002, 1), effortCost(2000, .002, 1+1e-12), 1e-9)
 	require.InEpsilon(t, effortCost(2000, 0, .5), effortCost(2000, 1e-15, .5), 1e-9)
+	for near := 1e-2; near > 1e-10; near /= 10 {
+		require.InEpsilon(t, effortCost(2000, .002, 1), effortCost(2000, .002, 1-near), 1.5*near)
+		require.InEpsilon(t, effortCost(2000, 0, .5), effortCost(2000, near/1000, .5), near)
+	}
 }
 
 func TestEffort(t *testing.T) {

@@ -1,6 +1,7 @@
 package turn
 
 import (
+	"slices"
 	"strconv"
 
 	"millrace/schemas/event"
@@ -21,9 +22,10 @@ func (f *Facts) Sequences(blamed map[uint32]bool) (rows []Sequence, why string) 
 	}
 	var all []Sequence
 	cur := Sequence{}
+	cur.reserve(f.Steps)
 	why = "no token ids"
 	next, lost := uint32(1), false
-	for _, step := range f.Steps {
+	for i, step := range f.Steps {
 		prefix := int(step.GetPromptPrefixLen())
 		lost = lost || step.GetStep() > next
 		next = step.GetStep() + 1
@@ -42,6 +44,7 @@ func (f *Facts) Sequences(blamed map[uint32]bool) (rows []Sequence, why string) 
 		if prefix < cur.length() {
 			all = append(all, cur)
 			cur = cur.branchAt(prefix)
+			cur.reserve(f.Steps[i:])
 		}
 		if !cur.append(step, f.Versions[0], blamed[step.GetStep()]) {
 			why = "no log-probs were captured"
@@ -86,6 +89,19 @@ func (s *Sequence) branchAt(prefix int) Sequence {
 	}
 }
 
+// reserve makes room for the steps up to the next branch: long sequences are not copied each time they grow.
+func (s *Sequence) reserve(steps []*event.StepCompleted) {
+	tokens := s.length()
+	for _, step := range steps {
+		if int(step.GetPromptPrefixLen()) < tokens {
+			break
+		}
+		tokens += (len(step.GetPromptTokenIds()) + len(step.GetOutputTokenIds())) / 4
+	}
+	more := tokens - s.length()
+	s.InputIDs, s.Mask, s.Logprobs = slices.Grow(s.InputIDs, 4*more), slices.Grow(s.Mask, more), slices.Grow(s.Logprobs, 4*more)
+}
+
 // append adds a step's prompt and output; false if its output has no log-probs and so is not trained.
 func (s *Sequence) append(step *event.StepCompleted, version string, blamed bool) bool {
 	prompt, output := step.GetPromptTokenIds(), step.GetOutputTokenIds()
@@ -98,7 +114,9 @@ func (s *Sequence) append(step *event.StepCompleted, version string, blamed bool
 		s.PromptLength = start
 	}
 	m := len(output) / 4
-	mask := make([]uint8, m)
+	s.Mask = append(s.Mask, make([]uint8, m)...)
+	s.Logprobs = append(s.Logprobs, make([]byte, 4*m)...)
+	mask, logprobs := s.Mask[start:], s.Logprobs[4*start:]
 	captured := len(step.GetOutputLogprobs()) == len(output)
 	if captured {
 		for i := range mask {
@@ -109,15 +127,12 @@ func (s *Sequence) append(step *event.StepCompleted, version string, blamed bool
 		}
 		maskOthers(mask, step, version)
 	}
-	logprobs := make([]byte, 4*m)
 	for i, trained := range mask {
 		if trained == 1 {
 			copy(logprobs[4*i:4*i+4], step.GetOutputLogprobs()[4*i:])
 			s.Trained++
 		}
 	}
-	s.Mask = append(s.Mask, mask...)
-	s.Logprobs = append(s.Logprobs, logprobs...)
 	end := int32(len(s.Mask))
 	s.Steps = append(s.Steps, sample.Step{
 		Start: start, End: end, StopReason: step.GetStopReason(), LatencyMs: float32(step.GetLatencyMs()),

@@ -25,7 +25,8 @@ func main() {
 	}
 }
 
-// write makes FOLDER/shard-*.arrow, FOLDER/ledger/*.parquet, FOLDER/large.parquet and FOLDER/columns.json.
+// write makes FOLDER/shard-*.arrow, FOLDER/ledger/*.parquet, FOLDER/large.parquet, FOLDER/questions/ledger/*.parquet and
+// FOLDER/columns.json.
 func write(folder string) error {
 	if err := os.MkdirAll(filepath.Join(folder, "ledger"), 0o755); err != nil {
 		return err
@@ -68,6 +69,9 @@ func write(folder string) error {
 		return err
 	}
 	if err := os.WriteFile(filepath.Join(folder, "large.parquet"), file, 0o644); err != nil {
+		return err
+	}
+	if err := writeQuestions(filepath.Join(folder, "questions")); err != nil {
 		return err
 	}
 	columns, err := json.MarshalIndent(map[string]any{"shard": sample.Columns, "ledger": ledger.Columns}, "", "  ")
