@@ -59,13 +59,14 @@ func (e *Engine) fill(m *scored, asked request, chain int, until int64) {
 	row.Outcome = f.Outcome()
 	row.Chain = int32(chain)
 	row.StartedAt, row.EndedAt = f.StartedAt, f.EndedAt
-	verdict, judge := e.followUp(m)
+	shown := signal.Shown(f, t.First(), m.asks && answer(t) != nil)
+	verdict, judge := e.followUp(f, shown)
 	row.FollowUpClass = verdict.Class
 	if judge != "" {
 		row.ClassifierVersion = judge
 	}
 	row.Signals = signal.Compute(f, signal.Context{
-		Tools: e.toolsOf(f), PEdit: asked.pEdit, Answered: answer(t) != nil, FollowUp: verdict,
+		Tools: e.toolsOf(f), PEdit: asked.pEdit, Answered: answer(t) != nil, Shown: shown, FollowUp: verdict,
 		OpenFor: float64(until-t.OpenedAt) / 1e6,
 	})
 	row.PEditStratum = asked.stratum
@@ -80,10 +81,8 @@ func (e *Engine) fill(m *scored, asked request, chain int, until int64) {
 // followUp says what the session's next request shows of the turn. The structural rules come first, because they
 // are precise; where they say nothing, later evidence (a judge's, a backend's) counts, and its classifier's version is
 // given too. A configuration that names a classifier counts the evidence of that one alone.
-func (e *Engine) followUp(m *scored) (verdict signal.Verdict, judge string) {
-	f := m.facts
-	in := signal.Shown(f, m.turn.First(), m.asks && answer(m.turn) != nil)
-	verdict = signal.Classify(in)
+func (e *Engine) followUp(f *turn.Facts, shown signal.FollowUp) (verdict signal.Verdict, judge string) {
+	verdict = signal.Classify(shown)
 	if verdict.Decides() {
 		return verdict, ""
 	}
@@ -91,7 +90,7 @@ func (e *Engine) followUp(m *scored) (verdict signal.Verdict, judge string) {
 	for i := len(f.Evidence) - 1; i >= 0; i-- {
 		x := f.Evidence[i]
 		if x.Polarity != nil && (only == "" || only == x.GetClassifierVersion()) {
-			return signal.Judged(x, in), x.GetClassifierVersion()
+			return signal.Judged(x, shown), x.GetClassifierVersion()
 		}
 	}
 	return verdict, ""

@@ -33,6 +33,10 @@ func OfAmendment(ev *event.SessionEvent) Vector {
 		if c := body.ChecksRan; c.FailuresBefore != nil && c.FailuresAfter != nil {
 			v.Set("care.checks_broken", flag(c.GetFailuresAfter() > c.GetFailuresBefore()))
 			v.Set("care.checks_fixed", flag(c.GetFailuresAfter() < c.GetFailuresBefore()))
+			if convention(c.GetKind()) {
+				v.Set("care.conventions_broken", flag(c.GetFailuresAfter() > c.GetFailuresBefore()))
+				v.Set("care.conventions_fixed", flag(c.GetFailuresAfter() < c.GetFailuresBefore()))
+			}
 		}
 	case *event.SessionEvent_FeedbackGiven:
 		v.Set("explicit.thumb", ledger.Of(body.FeedbackGiven.GetRating()))

@@ -83,14 +83,14 @@ func editSignals(v Vector, f *turn.Facts) {
 func turnRetention(edits []turn.Edit) ledger.Value {
 	var m mean
 	for i := range edits {
-		m.add(editRetention(&edits[i]), weight(&edits[i]))
+		m.add(EditRetention(&edits[i]), weight(&edits[i]))
 	}
 	return m.value()
 }
 
-// editRetention is what is left of one edit: the smaller of the two scores at the last horizon seen; 0 for one that
+// EditRetention is what is left of one edit: the smaller of the two scores at the last horizon seen; 0 for one that
 // did not reach the working tree, whoever refused it, or was never decided; null if it is not known.
-func editRetention(e *turn.Edit) ledger.Value {
+func EditRetention(e *turn.Edit) ledger.Value {
 	if !e.InTree() {
 		return ledger.Of(0)
 	}

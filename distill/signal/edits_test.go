@@ -11,6 +11,10 @@ import (
 
 func TestEditSignals(t *testing.T) {
 	t.Parallel()
+	runVectorCases(t, editSignalsCases())
+}
+
+func editSignalsCases() []vectorCase {
 	const (
 		user, auto, hook = event.DecisionSource_USER, event.DecisionSource_AUTO_ACCEPT, event.DecisionSource_HOOK
 		accepted         = event.Decision_ACCEPTED
@@ -33,7 +37,7 @@ func TestEditSignals(t *testing.T) {
 		shown("a"), shown("r"), shown("p"), hidden("u"), hidden("h"), applied("t"), hidden("n"),
 		decide("a", accepted, user), decide("r", rejected, user), decide("p", partly, user), decide("u", accepted, auto), decide("h", rejected, hook),
 	}
-	runVectorCases(t, []vectorCase{
+	return []vectorCase{
 		{"one of each", all, Context{}, "edits.proposed", 7},
 		{"one of each", all, Context{}, "edits.shown", 3},
 		{"shown when it was decided", []told{hidden("e"), shownLater}, Context{}, "edits.shown", 1},
@@ -46,11 +50,15 @@ func TestEditSignals(t *testing.T) {
 		{"two of three known", []told{read("a", proto.Bool(true)), read("b", proto.Bool(false)), read("c", nil)}, Context{}, "edits.unread_files", 1},
 		{"all read", []told{read("a", proto.Bool(true))}, Context{}, "edits.unread_files", 0},
 		{"not known", all, Context{}, "edits.unread_files", nil},
-	})
+	}
 }
 
 func TestRetention(t *testing.T) {
 	t.Parallel()
+	runVectorCases(t, retentionCases())
+}
+
+func retentionCases() []vectorCase {
 	const name = "edits.retention"
 	const user = event.DecisionSource_USER
 	proposed := func(id string, characters uint32) told {
@@ -66,7 +74,7 @@ func TestRetention(t *testing.T) {
 	hunks := func(h ...*event.Hunk) told {
 		return observe(&event.EditObserved{EditId: "a", SecondsSinceAcceptance: 600, Hunks: h})
 	}
-	runVectorCases(t, []vectorCase{
+	return []vectorCase{
 		{"the smaller of the two", with(taken("a", 100), seen("a", 600, .9, .4)), Context{}, name, .4},
 		{"one score alone", with(taken("a", 100), observe(&event.EditObserved{EditId: "a", SecondsSinceAcceptance: 30, FourGram: proto.Float64(.7)})), Context{}, name, .7},
 		{"the last horizon", with(taken("a", 100), seen("a", 600, .2, .2), seen("a", 30, 1, 1)), Context{}, name, .2},
@@ -96,11 +104,15 @@ func TestRetention(t *testing.T) {
 		{"a restored deletion, which four_gram doesn't see", with(taken("a", 9), hunks(&event.Hunk{Before: "old lines", Now: "old lines"})), Context{}, name, 0},
 		{"each blind hunk by itself", with(taken("a", 9), hunks(&event.Hunk{Ai: "new lines", Now: ""}, &event.Hunk{Before: "old lines", Now: "old lines"})), Context{}, name, 0},
 		{"untouched", with(taken("a", 9), hunks(&event.Hunk{Before: "old lines", Ai: "new words", Now: "new words"})), Context{}, name, 1},
-	})
+	}
 }
 
 func TestRetentionAtHorizons(t *testing.T) {
 	t.Parallel()
+	runVectorCases(t, retentionAtHorizonsCases())
+}
+
+func retentionAtHorizonsCases() []vectorCase {
 	const four, revert = "edits.retention_four_gram_", "edits.retention_no_revert_"
 	taken := []told{
 		edit(&event.EditProposed{EditId: "a", Applied: true, CharactersAdded: 100}),
@@ -108,7 +120,7 @@ func TestRetentionAtHorizons(t *testing.T) {
 	}
 	with := func(more ...told) []told { return append(taken[:2:2], more...) }
 	userSwitched := observe(&event.EditObserved{EditId: "a", SecondsSinceAcceptance: 200, Ended: event.ObservationEnd_BRANCH_CHANGED})
-	runVectorCases(t, []vectorCase{
+	cases := []vectorCase{
 		{"on time", with(seen("a", 30, .9, .8)), Context{}, four + "30s", .9},
 		{"on time", with(seen("a", 30, .9, .8)), Context{}, revert + "30s", .8},
 		{"a fifth early", with(seen("a", 24, .9, .8)), Context{}, four + "30s", .9},
@@ -127,5 +139,12 @@ func TestRetentionAtHorizons(t *testing.T) {
 		{"one score alone", with(observe(&event.EditObserved{EditId: "a", SecondsSinceAcceptance: 30, FourGram: proto.Float64(.7)})), Context{}, revert + "30s", nil},
 		{"from the texts", with(observe(&event.EditObserved{EditId: "a", SecondsSinceAcceptance: 30, Hunks: []*event.Hunk{{Ai: "new lines", Now: "new lines"}}})), Context{}, four + "30s", 1},
 		{"on another branch", with(userSwitched, seen("a", 300, 0, 0)), Context{}, four + "300s", nil},
-	})
+	}
+	for _, horizon := range []string{"30s", "120s", "300s", "600s"} {
+		cases = append(cases,
+			vectorCase{"never seen", taken, Context{}, four + horizon, nil},
+			vectorCase{"never seen", taken, Context{}, revert + horizon, nil},
+		)
+	}
+	return cases
 }

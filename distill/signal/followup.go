@@ -8,7 +8,7 @@ import (
 )
 
 // ClassifierVersion names the rules of Classify; it stands in every row that they made.
-const ClassifierVersion = "structural-1"
+const ClassifierVersion = "structural-2"
 
 // Classes of a follow-up.
 const (
@@ -41,6 +41,7 @@ type FollowUp struct {
 	Similarity       ledger.Value // 0…1: of the next request to the turn's own; see Similarity
 	Answer           bool         // the next turn answers the turn's question
 	Delivered        bool         // the turn delivered an edit
+	Gone             bool         // less than half of what it delivered was left when it was last seen
 	OfferedMore      bool         // the turn ended by offering further work
 	IsCommand        bool         // the next text is a command of the client, not a request to the agent
 	Silence          bool         // nothing came
@@ -54,8 +55,8 @@ type Verdict struct {
 }
 
 // Classify reads the user's next move by its structure. The first rule that holds decides: what the user did comes
-// before what may be guessed. It is positive only after something was delivered, and never as the answer to an offer
-// that the agent made itself; a change of direction is not negative, and silence is null.
+// before what may be guessed. It is positive only after something was delivered and is still there, and never as the
+// answer to an offer that the agent made itself; a change of direction is not negative, and silence is null.
 func Classify(f FollowUp) Verdict {
 	similar := func(from float64) bool { return f.Similarity.Known && f.Similarity.Number >= from }
 	switch {
@@ -83,7 +84,7 @@ func Classify(f FollowUp) Verdict {
 		return Verdict{Class: FollowUpDirection} // an interrupt before any edit has no polarity of its own
 	case f.OfferedMore:
 		return verdict(FollowUpCommit, neutral, open) // perhaps only a yes to the agent's own offer
-	case f.Delivered && f.Similarity.Known && f.Similarity.Number < unrelatedSimilarity:
+	case f.Delivered && !f.Gone && f.Similarity.Known && f.Similarity.Number < unrelatedSimilarity:
 		return verdict(FollowUpNewRequest, 1, movedOn)
 	}
 	return verdict(FollowUpNewRequest, neutral, open)

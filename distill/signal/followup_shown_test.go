@@ -32,7 +32,7 @@ func TestShown(t *testing.T) {
 			Silence: true, Interrupted: true, OfferedMore: true,
 		}},
 		"an edit that was refused with words": {turn.Facts{Edits: []turn.Edit{refused}}, nil, false, FollowUp{
-			Silence: true, Delivered: true, RejectedWithText: true,
+			Silence: true, Delivered: true, Gone: true, RejectedWithText: true,
 		}},
 	} {
 		t.Run(name, func(t *testing.T) {
@@ -65,5 +65,59 @@ func TestJudgedPraiseNeedsDelivery(t *testing.T) {
 			require.Equal(t, want, judged(1), "%v %+v", event.FollowUpClass(class), f)
 			require.Equal(t, -1., judged(-1), "%v %+v", event.FollowUpClass(class), f)
 		}
+	}
+}
+
+func TestFollowUpSignals(t *testing.T) {
+	t.Parallel()
+	runVectorCases(t, followUpSignalsCases())
+}
+
+func followUpSignalsCases() []vectorCase {
+	next := func(f FollowUp) Context { return Context{Shown: f} }
+	silence := next(FollowUp{Silence: true})
+	said := func(polarity ledger.Value) Context { return Context{FollowUp: Verdict{Polarity: polarity}} }
+	proposed := edit(&event.EditProposed{EditId: "e", Shown: true})
+	refused := []told{start, proposed, decide("e", event.Decision_REJECTED, event.DecisionSource_USER), done}
+	const undone, restored, retried, trace = "follow_up.undone", "follow_up.restored", "follow_up.retried", "follow_up.pasted_trace"
+	const interrupted, withText, similarity, agrees = "follow_up.interrupted", "follow_up.refused_with_text", "follow_up.rephrase_similarity", "follow_up.agrees_with_thumb"
+	return []vectorCase{
+		{"undo", nil, next(FollowUp{Relation: event.Relation_UNDO}), undone, 1},
+		{"restore", nil, next(FollowUp{Relation: event.Relation_RESTORE}), undone, 0},
+		{"silence", nil, silence, undone, nil},
+		{"restore", nil, next(FollowUp{Relation: event.Relation_RESTORE}), restored, 1},
+		{"a request", nil, next(FollowUp{}), restored, 0},
+		{"silence", nil, silence, restored, nil},
+		{"retry", nil, next(FollowUp{Relation: event.Relation_RETRY}), retried, 1},
+		{"a request", nil, next(FollowUp{}), retried, 0},
+		{"silence", nil, silence, retried, nil},
+		{"a trace", nil, next(FollowUp{PastedStackTrace: true}), trace, 1},
+		{"none", nil, next(FollowUp{}), trace, 0},
+		{"silence", nil, silence, trace, nil},
+		{"broken off, then a request", []told{start, done}, next(FollowUp{Interrupted: true}), interrupted, 1},
+		{"it came to its end", []told{start, done}, next(FollowUp{}), interrupted, 0},
+		{"broken off, then silence", []told{start, done}, next(FollowUp{Interrupted: true, Silence: true}), interrupted, nil},
+		{"it never ended", []told{start}, next(FollowUp{}), interrupted, nil},
+		{"with words", refused, next(FollowUp{RejectedWithText: true}), withText, 1},
+		{"without", refused, silence, withText, 0},
+		{"taken", []told{start, proposed, decide("e", event.Decision_ACCEPTED, event.DecisionSource_USER)}, silence, withText, 0},
+		{"no user decided", []told{start, proposed, decide("e", event.Decision_ACCEPTED, event.DecisionSource_AUTO_ACCEPT)}, silence, withText, nil},
+		{"half", nil, next(FollowUp{Similarity: ledger.Of(.5)}), similarity, .5},
+		{"no texts", nil, next(FollowUp{}), similarity, nil},
+		{"both bad", []told{start, rated(-1)}, said(ledger.Of(-1)), agrees, 1},
+		{"one bad, one good", []told{start, rated(1)}, said(ledger.Of(-1)), agrees, 0},
+		{"a neutral word", []told{start, rated(1)}, said(ledger.Of(0)), agrees, nil},
+		{"silence", []told{start, rated(1)}, said(ledger.Value{}), agrees, nil},
+		{"no rating", []told{start}, said(ledger.Of(1)), agrees, nil},
+	}
+}
+
+// What is gone again can't be what the user was content with.
+func TestMovingOnIsNoPraiseForWhatIsGone(t *testing.T) {
+	t.Parallel()
+	next := &turn.FollowUp{Similarity: ledger.Of(.1)}
+	for left, want := range map[float64]float64{1: 1, .6: 1, .4: 0, 0: 0} {
+		f := facts(start, edit(&event.EditProposed{EditId: "e", Applied: true}), seen("e", 120, left, 1), done)
+		require.Equal(t, ledger.Of(want), Classify(Shown(f, next, false)).Polarity, "%g left", left)
 	}
 }

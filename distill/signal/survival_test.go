@@ -29,9 +29,9 @@ func TestSurvival(t *testing.T) {
 		{"line-modification: replaced line deleted", []*h{{Before: "efgh", Ai: "efgaitexth", Now: ""}}, 0, 1, 0, 10},
 		{"line-insert: aitext\\n became AItext\\n and a line break", []*h{{Ai: "aitext\n", Now: "AItext\n"}}, .5, 1, .5, 7},
 		{
-			"multiline-insert: one line break of three lines removed",
-			[]*h{{Ai: "aitext1\naitext2\naitext3\n", Now: "aitext1\naitext2\naitext3"}},
-			40. / 41, 1, 40. / 41, 24,
+			"multiline-insert: the second line break of three removed",
+			[]*h{{Ai: "aitext1\naitext2\naitext3\n", Now: "aitext1\naitext2aitext3\n"}},
+			34. / 41, 1, 34. / 41, 24,
 		},
 		{
 			"issue-264048: a line moved and kept, its neighbours touched",
@@ -48,6 +48,16 @@ func TestSurvival(t *testing.T) {
 			[]*h{{Ai: "🙂🙂🙂", Now: "🙂🙂🙂"}, {Ai: "abcdef", Now: "zzzzzz"}},
 			.5, 1, .5, 12,
 		},
+		{"a hunk without any text", []*h{{}}, 1, 1, 1, 0},
+		{"a hunk without any text, filled", []*h{{Now: "something"}}, 1, 1, 1, 0},
+		{"everything gone", []*h{{Before: "before", Ai: "after!"}}, 0, 1, 0, 6},
+		{"one emoji is two units: too short for a four-gram", []*h{{Ai: "🙂", Now: "🙂x"}}, 0, 1, 0, 2},
+		{"two emoji are one four-gram", []*h{{Ai: "🙂🙃", Now: "🙂🙃🙃"}}, 2. * 1 / (1 + 3), 1, 2. * 1 / (1 + 3), 4},
+		{"two emoji of one block share their first unit only", []*h{{Ai: "ab🙂cd", Now: "ab🙃cd"}}, 0, 1, 0, 6},
+		{"a family is eight units", []*h{{Ai: "👨\u200d👩\u200d👧", Now: "👨\u200d👩\u200d👧"}}, 1, 1, 1, 8},
+		{"composed and decomposed are other texts", []*h{{Ai: "caf\u00e9", Now: "cafe\u0301"}}, 0, 1, 0, 4},
+		{"what is no UTF-8 is the replacement character, a unit for each byte", []*h{{Ai: "abc\xed\xa0\xbd", Now: "abc\ufffd\ufffd\ufffd"}}, 1, 1, 1, 6},
+		{"beyond Latin", []*h{{Before: "старый", Ai: "новый текст", Now: "новый текст"}}, 1, 1, 1, 11},
 	} {
 		t.Run(c.name, func(t *testing.T) {
 			t.Parallel()

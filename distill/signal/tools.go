@@ -79,6 +79,19 @@ var classSignal = map[event.ToolOutcome]string{
 	event.ToolOutcome_TRUNCATED_BY_LENGTH:   "tools.truncated_by_length",
 }
 
+// outcomeSignal counts valid calls by what became of them. The first six are the failed ones, of which tools.failed is
+// the sum; what the user or a rule stopped has not failed.
+var outcomeSignal = map[event.ToolOutcome]string{
+	event.ToolOutcome_EXECUTION_FAILED:       "tools.execution_failed",
+	event.ToolOutcome_COMMAND_TIMEOUT:        "tools.command_timeout",
+	event.ToolOutcome_EDIT_NO_MATCH:          "tools.edit_no_match",
+	event.ToolOutcome_EDIT_AMBIGUOUS:         "tools.edit_ambiguous",
+	event.ToolOutcome_NOT_READ_YET:           "tools.not_read_yet",
+	event.ToolOutcome_UNEXPECTED_ENVIRONMENT: "tools.unexpected_environment",
+	event.ToolOutcome_USER_REJECTED:          "tools.user_rejected",
+	event.ToolOutcome_POLICY_DENIED:          "tools.policy_denied",
+}
+
 func toolSignals(v Vector, f *turn.Facts, tools *ToolSchemas) {
 	counts := map[string]float64{}
 	var invalid, repaired, failed, terminal, parallel float64
@@ -105,6 +118,9 @@ func toolSignals(v Vector, f *turn.Facts, tools *ToolSchemas) {
 		if Failed(c.Returned) {
 			failed++
 		}
+		if name, ok := outcomeSignal[c.Returned.GetOutcome()]; ok {
+			counts[name]++
+		}
 		if c.GetKind() == event.ToolKind_TERMINAL {
 			terminal++
 		}
@@ -115,6 +131,9 @@ func toolSignals(v Vector, f *turn.Facts, tools *ToolSchemas) {
 	calls := float64(len(f.Calls))
 	v.Set("tools.calls", ledger.Of(calls+float64(f.Stubs["tool_called"])))
 	v.Set("tools.failed", ledger.Of(failed))
+	for _, name := range outcomeSignal {
+		v.Set(name, ledger.Of(counts[name]))
+	}
 	v.Set("tools.repaired", ledger.Of(repaired))
 	v.Set("tools.repeated", ledger.Of(float64(repeatedCalls(f))))
 	v.Set("tools.serial_could_be_parallel", serialCalls(f))
@@ -182,7 +201,7 @@ func serialCalls(f *turn.Facts) ledger.Value {
 			continue
 		}
 		seen++
-		if !Failed(a.Returned) && !dependsOn(b, a.Returned.GetOutput()) { // who looks elsewhere after a failure depends on it
+		if !Failed(a.Returned) && !dependsOn(b, a) { // who looks elsewhere after a failure depends on it
 			n++
 		}
 	}
@@ -202,15 +221,20 @@ func readOnly(c *turn.Call) bool {
 	return c.GetKind() == event.ToolKind_READ || c.GetKind() == event.ToolKind_SEARCH
 }
 
-// dependsOn says whether a string of the call's arguments stands in an earlier output (whole, or its last path
-// element): then the call could not have been made beside it.
-func dependsOn(c *turn.Call, output string) bool {
+// dependsOn says whether a string of the call's arguments stands in the output of the one before it (whole, or its last path
+// element), and not in that one's own arguments, by which it was known: then it could not have been made beside it.
+func dependsOn(c, before *turn.Call) bool {
 	raw, _ := c.Raw()
+	known, _ := before.Raw()
+	asked := strings.Join(argumentStrings(known), "\n")
+	told := func(s string) bool {
+		return strings.Contains(before.Returned.GetOutput(), s) && !strings.Contains(asked, s)
+	}
 	for _, s := range argumentStrings(raw) {
-		if len(s) >= 3 && strings.Contains(output, s) {
+		if len(s) >= 3 && told(s) {
 			return true
 		}
-		if i := strings.LastIndexByte(s, '/'); i >= 0 && len(s)-i > 3 && strings.Contains(output, s[i+1:]) {
+		if i := strings.LastIndexByte(s, '/'); i >= 0 && len(s)-i > 3 && told(s[i+1:]) {
 			return true
 		}
 	}

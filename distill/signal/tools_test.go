@@ -52,13 +52,17 @@ func TestRepeatedCalls(t *testing.T) {
 
 func TestSerialCalls(t *testing.T) {
 	t.Parallel()
+	runVectorCases(t, serialCallsCases())
+}
+
+func serialCallsCases() []vectorCase {
 	const name = "tools.serial_could_be_parallel"
 	emptyOutput := func(id string) told {
 		return func(e *event.SessionEvent) {
 			e.Body = &event.SessionEvent_ToolReturned{ToolReturned: &event.ToolReturned{CallId: id, Outcome: worked, OutputBytes: proto.Uint64(0)}}
 		}
 	}
-	runVectorCases(t, []vectorCase{
+	return []vectorCase{
 		{"no calls", []told{start}, Context{}, name, 0},
 		{"one call", []told{call("1", 1, read, `{}`)}, Context{}, name, 0},
 		{"two that don't depend", []told{call("1", 1, read, `{"path":"a.go"}`), result("1", worked, "package a"), call("2", 2, read, `{"path":"b.go"}`)}, Context{}, name, 1},
@@ -68,6 +72,7 @@ func TestSerialCalls(t *testing.T) {
 		}, Context{}, name, 2},
 		{"the second uses the first's output", []told{call("1", 1, search, `{"for":"x"}`), result("1", worked, "src/b.go:3: x"), call("2", 2, read, `{"path":"src/b.go"}`)}, Context{}, name, 0},
 		{"by the last element of its path", []told{call("1", 1, search, `{"for":"x"}`), result("1", worked, "b.go:3: x"), call("2", 2, read, `{"path":"/home/src/b.go"}`)}, Context{}, name, 0},
+		{"a folder that the first one was asked for is no news", []told{call("1", 1, search, `{"for":"x","in":"src/lib"}`), result("1", worked, "src/lib/b.go:3: x"), call("2", 2, search, `{"for":"y","in":"src/lib"}`)}, Context{}, name, 1},
 		{"deep in its arguments", []told{call("1", 1, search, `{"for":"x"}`), result("1", worked, "b.go:3: x"), call("2", 2, read, `{"all":[{"path":"b.go"}]}`)}, Context{}, name, 0},
 		{"after a failure", []told{call("1", 1, read, `{"path":"a.go"}`), result("1", failed, "no such file"), call("2", 2, read, `{"path":"b.go"}`)}, Context{}, name, 0},
 		{"in one step", []told{call("1", 1, read, `{"path":"a.go"}`), call("2", 1, read, `{"path":"b.go"}`), result("1", worked, "x")}, Context{}, name, 0},
@@ -75,11 +80,15 @@ func TestSerialCalls(t *testing.T) {
 		{"no output was seen", []told{call("1", 1, read, `{}`), result("1", worked, ""), call("2", 2, read, `{}`)}, Context{}, name, nil},
 		{"no output was seen, beside an edit", []told{call("0", 1, editFile, `{}`), call("1", 2, read, `{}`), result("1", worked, ""), call("2", 3, read, `{}`)}, Context{}, name, nil},
 		{"an output that is known to be empty", []told{call("1", 1, read, `{}`), emptyOutput("1"), call("2", 2, read, `{}`)}, Context{}, name, 1},
-	})
+	}
 }
 
 func TestToolSignals(t *testing.T) {
 	t.Parallel()
+	runVectorCases(t, toolSignalsCases())
+}
+
+func toolSignalsCases() []vectorCase {
 	validated := func(id string, o event.ToolOutcome) told {
 		return callOf(&event.ToolCalled{CallId: id, Tool: "t", HarnessValidation: &o})
 	}
@@ -88,7 +97,18 @@ func TestToolSignals(t *testing.T) {
 		return callOf(&event.ToolCalled{CallId: id, Tool: "t", ParallelGroup: group})
 	}
 	plain := call("p", 1, read, "{}")
+	became := func(o event.ToolOutcome) []told { return []told{plain, result("p", o, "")} }
 	cases := []vectorCase{
+		{"none", nil, Context{}, "tools.execution_failed", 0},
+		{"one", became(failed), Context{}, "tools.execution_failed", 1},
+		{"another class", became(event.ToolOutcome_COMMAND_TIMEOUT), Context{}, "tools.execution_failed", 0},
+		{"one", became(event.ToolOutcome_COMMAND_TIMEOUT), Context{}, "tools.command_timeout", 1},
+		{"one", became(event.ToolOutcome_EDIT_NO_MATCH), Context{}, "tools.edit_no_match", 1},
+		{"one", became(event.ToolOutcome_EDIT_AMBIGUOUS), Context{}, "tools.edit_ambiguous", 1},
+		{"one", became(event.ToolOutcome_NOT_READ_YET), Context{}, "tools.not_read_yet", 1},
+		{"one", became(event.ToolOutcome_UNEXPECTED_ENVIRONMENT), Context{}, "tools.unexpected_environment", 1},
+		{"one", became(event.ToolOutcome_USER_REJECTED), Context{}, "tools.user_rejected", 1},
+		{"one", became(event.ToolOutcome_POLICY_DENIED), Context{}, "tools.policy_denied", 1},
 		{"two", []told{plain, repaired}, Context{}, "tools.calls", 2},
 		{"one of them too large", []told{plain, stub("tool_called"), stub("tool_returned")}, Context{}, "tools.calls", 2},
 		{"none", nil, Context{}, "tools.calls", 0},
@@ -116,7 +136,7 @@ func TestToolSignals(t *testing.T) {
 			vectorCase{"nobody judged", []told{plain}, Context{}, name, nil},
 		)
 	}
-	runVectorCases(t, cases)
+	return cases
 }
 
 // The pipeline's own verdict outranks the harness's, and nothing but a cut from outside excuses a malformed call.

@@ -22,9 +22,10 @@ func (v Vector) Set(name string, value ledger.Value) {
 type Context struct {
 	Tools    *ToolSchemas // nil: no schema is registered
 	PEdit    float64
-	Answered bool // the turn's question was answered by a next turn
-	FollowUp Verdict
-	OpenFor  float64 // seconds for which a turn that never ended was waited for
+	Answered bool     // the turn's question was answered by a next turn
+	Shown    FollowUp // the user's next move
+	FollowUp Verdict  // what it says
+	OpenFor  float64  // seconds for which a turn that never ended was waited for
 }
 
 // Compute gives all signals of a turn.
@@ -32,8 +33,7 @@ func Compute(f *turn.Facts, c Context) Vector {
 	v := make(Vector, len(ledger.Signals))
 	v.Set("intent.p_edit", ledger.Of(c.PEdit))
 	editSignals(v, f)
-	v.Set("follow_up.polarity", c.FollowUp.Polarity)
-	v.Set("follow_up.confidence", c.FollowUp.Confidence)
+	followUpSignals(v, f, c)
 	toolSignals(v, f, c.Tools)
 	effortSignals(v, f, c.OpenFor)
 	careSignals(v, f)
@@ -70,82 +70,13 @@ func stallingSignals(v Vector, f *turn.Facts, c Context) {
 	v.Set("giving_up.after_failed_lookups", flag(f.Ended != nil && failed > 0 && !f.Delivered() && !asks && c.PEdit > 0))
 }
 
-// failures are those of one kind of check before the turn's first edit and at the end.
-type failures struct {
-	before, after           uint32
-	beforeKnown, afterKnown bool
-}
-
-func careSignals(v Vector, f *turn.Facts) {
-	firstEdit, lastEdit := editPlaces(f.Edits)
-	kinds := map[event.CheckKind]*failures{}
-	verified := false
-	for _, check := range f.Checks {
-		verified = verified || (!check.GetByUser() && check.Place > lastEdit)
-		s := kinds[check.GetKind()]
-		if s == nil {
-			s = &failures{}
-			kinds[check.GetKind()] = s
-		}
-		if !s.beforeKnown && check.FailuresBefore != nil {
-			s.before, s.beforeKnown = check.GetFailuresBefore(), true
-		}
-		if check.FailuresAfter == nil {
-			continue
-		}
-		if check.Place < firstEdit { // what it found, the edits found too; of what they did it says nothing
-			s.before, s.beforeKnown = check.GetFailuresAfter(), true
-			continue
-		}
-		s.after, s.afterKnown = check.GetFailuresAfter(), true
-	}
-	broken, fixed, known := false, false, false
-	for _, s := range kinds {
-		if s.beforeKnown && s.afterKnown {
-			known = true
-			broken = broken || s.after > s.before
-			fixed = fixed || s.after < s.before
-		}
-	}
-	if known {
-		v.Set("care.checks_broken", flag(broken))
-		v.Set("care.checks_fixed", flag(fixed))
-	}
-	if len(f.Edits) > 0 && len(f.Checks) > 0 {
-		v.Set("care.verified_after_edit", flag(verified))
-	}
-	weakened, seen := false, false
-	for i := range f.Edits {
-		if f.Edits[i].TestsRemoved != nil {
-			seen = true
-			weakened = weakened || f.Edits[i].GetTestsRemoved() > 0
-		}
-	}
-	if seen {
-		v.Set("care.tests_weakened", flag(weakened))
-	}
-	if f.Ended != nil && f.Ended.UnfinishedTodos != nil {
-		v.Set("care.unfinished_todos", ledger.Of(float64(f.Ended.GetUnfinishedTodos())))
-	}
-}
-
-// editPlaces are the places of the first and the last edit; without edits, everything lies after them.
-func editPlaces(edits []turn.Edit) (first, last int) {
-	first, last = -1, -1
-	for i := range edits {
-		if p := edits[i].Place; first < 0 || p < first {
-			first = p
-		}
-		last = max(last, edits[i].Place)
-	}
-	return first, last
-}
-
 func effortSignals(v Vector, f *turn.Facts, openFor float64) {
 	v.Set("effort.steps", ledger.Of(float64(len(f.Steps)+f.Stubs["step_completed"])))
 	var thinking, arguments, final, model sum
+	counted := true
 	for i, s := range f.Steps {
 		t := s.GetTokens()
+		counted = counted && t != nil && (t.Thinking != nil || t.ToolArgument != nil || t.Final != nil)
 		thinking.addIf(t != nil && t.Thinking != nil, float64(t.GetThinking()))
 		arguments.addIf(t != nil && t.ToolArgument != nil, float64(t.GetToolArgument()))
 		final.addIf(t != nil && t.Final != nil, float64(t.GetFinal()))
@@ -159,10 +90,12 @@ func effortSignals(v Vector, f *turn.Facts, openFor float64) {
 		r := f.Calls[i].Returned
 		output.addIf(r != nil && r.OutputTokens != nil, float64(r.GetOutputTokens()))
 	}
-	v.Set("effort.thinking_tokens", thinking.value())
-	v.Set("effort.tool_argument_tokens", arguments.value())
+	if counted { // of a turn in which a step was not counted, the sum is not known
+		v.Set("effort.thinking_tokens", thinking.value())
+		v.Set("effort.tool_argument_tokens", arguments.value())
+		v.Set("effort.final_tokens", final.value())
+	}
 	v.Set("effort.tool_output_tokens", output.value())
-	v.Set("effort.final_tokens", final.value())
 	v.Set("effort.model_s", model.value())
 	// A turn that never ended took at least as long as it was waited for: a hang is no way to be fast.
 	if f.Ended == nil && openFor > 0 {

@@ -131,6 +131,10 @@ func runVectorCases(t *testing.T, cases []vectorCase) {
 
 func TestEffortSignals(t *testing.T) {
 	t.Parallel()
+	runVectorCases(t, effortSignalsCases())
+}
+
+func effortSignalsCases() []vectorCase {
 	step := func(n uint32, thinking, argument, final *uint32, latency, first *float64) told {
 		return stepOf(&event.StepCompleted{
 			Step: n, PolicyVersion: "a", LatencyMs: latency, TimeToFirstTokenMs: first,
@@ -145,7 +149,7 @@ func TestEffortSignals(t *testing.T) {
 			e.Body = &event.SessionEvent_ToolReturned{ToolReturned: &event.ToolReturned{CallId: id, OutputTokens: tokens}}
 		}
 	}
-	runVectorCases(t, []vectorCase{
+	return []vectorCase{
 		{"two", two, Context{}, "effort.steps", 2},
 		{"none", []told{start}, Context{}, "effort.steps", 0},
 		{"one of them a stub", append(two[:3:3], stub("step_completed")), Context{}, "effort.steps", 3},
@@ -154,6 +158,9 @@ func TestEffortSignals(t *testing.T) {
 		{"both say", two, Context{}, "effort.tool_argument_tokens", 3},
 		{"no step says", bare, Context{}, "effort.tool_argument_tokens", nil},
 		{"both say", two, Context{}, "effort.final_tokens", 300},
+		{"a step that was not counted", append(two[:3:3], stepOf(&event.StepCompleted{Step: 3, PolicyVersion: "a"}), done), Context{}, "effort.final_tokens", nil},
+		{"a step that was not counted", append(two[:3:3], stepOf(&event.StepCompleted{Step: 3, PolicyVersion: "a"}), done), Context{}, "effort.thinking_tokens", nil},
+		{"a step that was not counted", append(two[:3:3], stepOf(&event.StepCompleted{Step: 3, PolicyVersion: "a"}), done), Context{}, "effort.tool_argument_tokens", nil},
 		{"zero is known", []told{start, step(1, nil, nil, n(0), nil, nil)}, Context{}, "effort.final_tokens", 0},
 		{"no step says", bare, Context{}, "effort.final_tokens", nil},
 		{"one result says", []told{start, call("c", 1, event.ToolKind_READ, "{}"), result("c", n(7)), call("d", 1, event.ToolKind_READ, "{}"), result("d", nil)}, Context{}, "effort.tool_output_tokens", 7},
@@ -166,63 +173,20 @@ func TestEffortSignals(t *testing.T) {
 		{"never ended: as long as it was waited for", two[:3], Context{OpenFor: 7200}, "effort.wall_s", 7200},
 		{"never ended, and not waited for", two[:3], Context{}, "effort.wall_s", nil},
 		{"ended before it began", []told{done, start}, Context{}, "effort.wall_s", nil},
-	})
-}
-
-func TestCareSignals(t *testing.T) {
-	t.Parallel()
-	change := edit(&event.EditProposed{EditId: "e", Applied: true})
-	byUser := check(&event.ChecksRan{Kind: event.CheckKind_TEST, ByUser: true, FailuresBefore: proto.Uint32(0), FailuresAfter: proto.Uint32(1)})
-	lint := func(before, after uint32) told {
-		return check(&event.ChecksRan{Kind: event.CheckKind_LINT, FailuresBefore: &before, FailuresAfter: &after})
 	}
-	tests := func(id string, n *uint32) told { return edit(&event.EditProposed{EditId: id, TestsRemoved: n}) }
-	const verified, broken, fixed, weakened, todos = "care.verified_after_edit", "care.checks_broken", "care.checks_fixed", "care.tests_weakened", "care.unfinished_todos"
-	runVectorCases(t, []vectorCase{
-		{"after the edit", []told{start, change, ran(0, 0), done}, Context{}, verified, 1},
-		{"before the edit only", []told{start, ran(0, 0), change, done}, Context{}, verified, 0},
-		{"before the last edit", []told{start, change, ran(0, 0), edit(&event.EditProposed{EditId: "f"}), done}, Context{}, verified, 0},
-		{"by the user only", []told{start, change, byUser}, Context{}, verified, 0},
-		{"by both", []told{start, change, byUser, ran(1, 0)}, Context{}, verified, 1},
-		{"a check without counts is a check", []told{start, change, ran(-1, -1)}, Context{}, verified, 1},
-		{"no check was reported", []told{start, change, done}, Context{}, verified, nil},
-		{"no edit", []told{start, ran(0, 0), done}, Context{}, verified, nil},
-
-		{"more failures than before", []told{start, change, ran(0, 1)}, Context{}, broken, 1},
-		{"as many", []told{start, change, ran(2, 2)}, Context{}, broken, 0},
-		{"fewer", []told{start, change, ran(2, 1)}, Context{}, broken, 0},
-		{"fewer", []told{start, change, ran(2, 1)}, Context{}, fixed, 1},
-		{"as many", []told{start, change, ran(2, 2)}, Context{}, fixed, 0},
-		{"broken and mended again", []told{start, change, ran(0, 3), ran(3, 0)}, Context{}, broken, 0},
-		{"mended and broken again", []told{start, change, ran(1, 0), ran(0, 2)}, Context{}, broken, 1},
-		{"a run before the edit is what was found", []told{start, ran(-1, 0), change, ran(-1, 2)}, Context{}, broken, 1},
-		{"a run before the edit alone says nothing of it", []told{start, ran(0, 3), change}, Context{}, broken, nil},
-		{"nothing known before", []told{start, change, ran(-1, 2)}, Context{}, broken, nil},
-		{"nothing known after", []told{start, change, ran(2, -1)}, Context{}, broken, nil},
-		{"no check", []told{start, change}, Context{}, broken, nil},
-		{"by the user", []told{start, change, byUser}, Context{}, broken, 1},
-		{"each kind by itself", []told{start, change, ran(5, 0), lint(0, 1)}, Context{}, broken, 1},
-		{"each kind by itself", []told{start, change, ran(5, 0), lint(0, 1)}, Context{}, fixed, 1},
-
-		{"tests removed", []told{start, tests("e", proto.Uint32(0)), tests("f", proto.Uint32(1))}, Context{}, weakened, 1},
-		{"none removed", []told{start, tests("e", proto.Uint32(0))}, Context{}, weakened, 0},
-		{"nobody looked", []told{start, tests("e", nil)}, Context{}, weakened, nil},
-		{"no edits", []told{start}, Context{}, weakened, nil},
-
-		{"left open", []told{start, end(&event.TurnEnded{UnfinishedTodos: proto.Uint32(2)})}, Context{}, todos, 2},
-		{"none left", []told{start, end(&event.TurnEnded{UnfinishedTodos: proto.Uint32(0)})}, Context{}, todos, 0},
-		{"not known", []told{start, done}, Context{}, todos, nil},
-		{"never ended", []told{start}, Context{}, todos, nil},
-	})
 }
 
 func TestStallingSignals(t *testing.T) {
 	t.Parallel()
+	runVectorCases(t, stallingSignalsCases())
+}
+
+func stallingSignalsCases() []vectorCase {
 	asks := end(&event.TurnEnded{Reason: event.EndReason_COMPLETED, AsksUser: true})
 	change := edit(&event.EditProposed{EditId: "e", Applied: true})
 	lookup := []told{start, call("c", 1, event.ToolKind_SEARCH, "{}"), result("c", event.ToolOutcome_EXECUTION_FAILED, "")}
 	const question, questions, answered, giveUp = "stalling.question", "stalling.questions", "stalling.answered", "giving_up.after_failed_lookups"
-	runVectorCases(t, []vectorCase{
+	return []vectorCase{
 		{"at the end", []told{start, asks}, Context{PEdit: 1}, question, 1},
 		{"where the intent is unknown", []told{start, asks}, Context{PEdit: .5}, question, 1},
 		{"where no edit was asked for", []told{start, asks}, Context{PEdit: 0}, question, 0},
@@ -230,6 +194,7 @@ func TestStallingSignals(t *testing.T) {
 		{"none", []told{start, done}, Context{PEdit: 1}, question, 0},
 		{"by tool and at the end", []told{start, call("c", 1, event.ToolKind_QUESTION, "{}"), asks}, Context{PEdit: 1}, questions, 2},
 		{"none", []told{start, done}, Context{PEdit: 1}, questions, 0},
+		{"by tool, not at the end", []told{start, call("c", 1, event.ToolKind_QUESTION, "{}"), asks}, Context{PEdit: 1}, "stalling.question_calls", 1},
 		{"answered", []told{start, asks}, Context{PEdit: 1, Answered: true}, answered, 1},
 		{"not answered", []told{start, asks}, Context{PEdit: 1}, answered, 0},
 		{"no question", []told{start, done}, Context{PEdit: 1, Answered: true}, answered, nil},
@@ -239,12 +204,16 @@ func TestStallingSignals(t *testing.T) {
 		{"with a question", append(lookup[:3:3], asks), Context{PEdit: 1}, giveUp, 0},
 		{"no edit asked for", append(lookup[:3:3], done), Context{PEdit: 0}, giveUp, 0},
 		{"still running", lookup, Context{PEdit: 1}, giveUp, 0},
-	})
+	}
 }
 
 func TestOutcomeAndExplicitSignals(t *testing.T) {
 	t.Parallel()
-	runVectorCases(t, []vectorCase{
+	runVectorCases(t, outcomeAndExplicitSignalsCases())
+}
+
+func outcomeAndExplicitSignalsCases() []vectorCase {
+	return []vectorCase{
 		{"by the user", []told{start, end(&event.TurnEnded{Reason: event.EndReason_ABORTED_BY_USER})}, Context{}, "outcome.aborted", 1},
 		{"completed", []told{start, done}, Context{}, "outcome.aborted", 0},
 		{"never ended", []told{start}, Context{}, "outcome.aborted", nil},
@@ -258,7 +227,7 @@ func TestOutcomeAndExplicitSignals(t *testing.T) {
 		{"as told", nil, Context{FollowUp: Verdict{Polarity: ledger.Of(-1), Confidence: ledger.Of(.8)}}, "follow_up.confidence", .8},
 		{"silence", nil, Context{}, "follow_up.polarity", nil},
 		{"silence", nil, Context{}, "follow_up.confidence", nil},
-	})
+	}
 }
 
 func TestAnUnknownSignalIsAProgrammersMistake(t *testing.T) {
@@ -270,7 +239,7 @@ func TestAnUnknownSignalIsAProgrammersMistake(t *testing.T) {
 func TestAnEmptyTurnKnowsOnlyWhatItCanCount(t *testing.T) {
 	t.Parallel()
 	known := []string{}
-	for i, v := range Compute(facts(), Context{}) {
+	for i, v := range Compute(facts(), Context{Shown: FollowUp{Silence: true}}) {
 		if v.Known {
 			known = append(known, ledger.Signals[i].Name)
 			require.Zero(t, v.Number, ledger.Signals[i].Name)
@@ -282,5 +251,32 @@ func TestAnEmptyTurnKnowsOnlyWhatItCanCount(t *testing.T) {
 		"tools.unexpected_property", "tools.wrong_type", "tools.truncated_by_length", "tools.repaired", "tools.failed", "tools.repeated",
 		"tools.serial_could_be_parallel", "effort.steps", "stalling.question", "stalling.questions", "giving_up.after_failed_lookups",
 		"intent.p_edit", "outcome.delivered", "stalling.question_calls",
+		"tools.execution_failed", "tools.command_timeout", "tools.edit_no_match", "tools.edit_ambiguous", "tools.not_read_yet",
+		"tools.unexpected_environment", "tools.user_rejected", "tools.policy_denied",
 	}, known)
+}
+
+// Every signal has a case in which it is known and, unless an empty turn knows it too, one in which it is null.
+func TestEverySignalHasATableOfCases(t *testing.T) {
+	t.Parallel()
+	known, null := map[string]bool{}, map[string]bool{}
+	for _, cases := range [][]vectorCase{
+		editSignalsCases(), retentionCases(), retentionAtHorizonsCases(), serialCallsCases(), toolSignalsCases(), effortSignalsCases(),
+		careSignalsCases(), stallingSignalsCases(), outcomeAndExplicitSignalsCases(), followUpSignalsCases(),
+	} {
+		for _, c := range cases {
+			if c.want == nil {
+				null[c.signal] = true
+			} else {
+				known[c.signal] = true
+			}
+		}
+	}
+	empty := Compute(facts(), Context{Shown: FollowUp{Silence: true}})
+	for i, def := range ledger.Signals {
+		require.True(t, known[def.Name], "%s: no case in which it is known", def.Name)
+		require.True(t, null[def.Name] || empty[i].Known, "%s: no case in which it is null", def.Name)
+		require.NotEmpty(t, def.Doc, def.Name)
+	}
+	require.Len(t, ledger.SignalIndex, len(ledger.Signals), "no name twice")
 }

@@ -3,37 +3,43 @@ package dialect
 import (
 	"encoding/json"
 	"regexp"
+	"slices"
 	"strconv"
 	"strings"
 
 	"millrace/schemas/event"
 )
 
-// checkCommands tell a check by the command line. Conventions (lint, format) come before what only contains their word.
-var checkCommands = []struct {
-	kind    event.CheckKind
-	command *regexp.Regexp
-}{
-	{event.CheckKind_LINT, regexp.MustCompile(`\b(golangci-lint|eslint|ruff check|flake8|pylint|clippy|go vet|stylelint|mypy|pyright)\b|\b(make|mise run|npm run|pnpm|yarn|bun run|just|task) (?:run )?(lint|typecheck)\b`)},
-	{event.CheckKind_TEST, regexp.MustCompile(`\b(go test|pytest|cargo test|cargo nextest|jest|vitest|rspec|phpunit|dotnet test|mvn test|gradle test|ctest|bun test|deno test|tox)\b|\b(make|mise run|npm|npm run|pnpm|yarn|just|task) (?:run )?test`)},
-	{event.CheckKind_BUILD, regexp.MustCompile(`\b(go build|cargo build|cargo check|tsc|dotnet build|mvn package|gradle build)\b|\b(make|mise run|npm run|pnpm|yarn|bun run|just|task) (?:run )?build\b`)},
-	{event.CheckKind_FORMAT, regexp.MustCompile(`\b(gofmt -l|gofumpt -l|prettier --check|black --check|cargo fmt --check|ruff format --check)\b`)},
-}
-
-// failureCounts find how many checks failed in what the well-known runners print.
+// failureCounts find how many checks failed in what the well-known runners print; the first that finds any counts. Of
+// one that prints a line for each package or crate the lines are summed.
 var failureCounts = []*regexp.Regexp{
-	regexp.MustCompile(`\b(\d{1,6}) failed\b`),
-	regexp.MustCompile(`\b(\d{1,6}) failures?\b`),
-	regexp.MustCompile(`(?m)^(\d{1,6}) issues?:`),
-	regexp.MustCompile(`(?i)\bfound (\d{1,6}) (?:error|problem)s?\b`),
+	regexp.MustCompile(`(?m)^\s*(-{3}) FAIL:`),                                              // go test
+	regexp.MustCompile(`(?m)^(FAIL)\t\S`),                                                   // go test: a package that doesn't build
+	regexp.MustCompile(`(?m)^\s*Tests:?\s+(\d{1,6}) failed`),                                // jest, vitest
+	regexp.MustCompile(`FAILED \((?:failures=(\d{1,6}))?(?:, )?(?:errors=(\d{1,6}))?`),      // unittest
+	regexp.MustCompile(`(?m)^=+ (?:(\d{1,6}) failed)?.*?(?:(\d{1,6}) errors?)? in [\d.]+s`), // pytest
+	regexp.MustCompile(`\b(\d{1,6}) failed\b`),                                              // cargo test, playwright
+	regexp.MustCompile(`\b(\d{1,6}) failing\b`),                                             // mocha
+	regexp.MustCompile(`\b(\d{1,6}) failures?\b`),                                           // rspec
+	regexp.MustCompile(`Failures: (\d{1,6})`),                                               // phpunit
+	regexp.MustCompile(`Failed: +(\d{1,6})`),                                                // dotnet
+	regexp.MustCompile(`(?m)^ *(\d{1,6}) fail$`),                                            // bun
+	regexp.MustCompile(`(?m)^(\d{1,6}) issues?:`),                                           // golangci-lint
+	regexp.MustCompile(`(?i)\bfound (\d{1,6}) (?:error|problem|issue)s?\b`),                 // ruff, mypy, tsc
+	regexp.MustCompile(`\b(\d{1,6}) problems? \(`),                                          // eslint
+	regexp.MustCompile(`(?m)(error) TS\d+:`),                                                // tsc
+	regexp.MustCompile(`due to (\d{1,6}) previous errors?`),                                 // cargo clippy, cargo build
+	regexp.MustCompile(`(?m)(would) reformat `),                                             // black, ruff format
+	regexp.MustCompile(`(?m)^\[(warn)\] \S+\.\w+$`),                                         // prettier
 }
 
-var goFailure = regexp.MustCompile(`(?m)^\s*--- FAIL:`)
+// passed finds what runners print when nothing failed.
+var passed = regexp.MustCompile(`(?m)^ok\s+\S+\s|^PASS\b|\b[1-9]\d* passed\b|\b[1-9]\d* passing\b|^0 issues\b|test result: ok|All checks passed|no issues found|All matched files use Prettier|^OK\b|\b0 failures\b|\b0 failed\b`)
 
-// ccChecks follows the checks of a session: what a command gave when it ran before the turn's edits is what its failures
+// ccChecks follows the checks of a session: what one gave when it ran last before the turn's edits is what its failures
 // after them are held against.
 type ccChecks struct {
-	last  map[string]ccCheck // by command line
+	last  map[string]ccCheck // by folder and command
 	edits int                // that changed a file so far
 	turn  *ccTurn
 	begun int // edits before the turn
@@ -46,7 +52,7 @@ type ccCheck struct {
 
 func newChecks() *ccChecks { return &ccChecks{last: map[string]ccCheck{}} }
 
-// ran gives the checks that a terminal command ran. A command that was cut short is none.
+// ran gives the checks that a terminal command ran. A command that was cut short, or went on in the background, is none.
 func (c *ccChecks) ran(t *ccTurn, call *ccCall) []*event.ChecksRan {
 	if c.turn != t {
 		c.turn, c.begun = t, c.edits
@@ -59,52 +65,72 @@ func (c *ccChecks) ran(t *ccTurn, call *ccCall) []*event.ChecksRan {
 		return nil
 	}
 	var arguments struct {
-		Command string `json:"command"`
+		Command    string `json:"command"`
+		Background bool   `json:"run_in_background"`
 	}
-	if json.Unmarshal(call.block.input, &arguments) != nil {
+	if json.Unmarshal(call.block.input, &arguments) != nil || arguments.Background {
 		return nil
 	}
-	var kinds []event.CheckKind
-	for _, k := range checkCommands {
-		if k.command.MatchString(arguments.Command) {
-			kinds = append(kinds, k.kind)
-		}
-	}
-	if len(kinds) == 0 {
-		return nil
-	}
-	failures := uint32(0)
-	if !ok {
-		failures = failuresIn(call.result.text)
-	}
-	before, known := c.last[arguments.Command]
-	c.last[arguments.Command] = ccCheck{failures: failures, edits: c.edits}
+	checks := checksOn(arguments.Command)
 	var out []*event.ChecksRan
-	for _, kind := range kinds {
-		check := &event.ChecksRan{Kind: kind, CallId: call.id}
-		// Of several checks on one failing command line it isn't known which one failed.
-		if ok || len(kinds) == 1 {
-			check.FailuresAfter = &failures
-			if known && before.edits <= c.begun && c.edits > c.begun {
-				check.FailuresBefore = &before.failures
+	for _, check := range checks {
+		ran := &event.ChecksRan{Kind: check.kind, CallId: call.id}
+		if failures, known := check.failures(ok, call.result.text, len(checks) == 1); known {
+			before, ranBefore := c.last[check.id]
+			c.last[check.id] = ccCheck{failures: failures, edits: c.edits}
+			ran.FailuresAfter = &failures
+			if ranBefore && before.edits == c.begun && c.edits > c.begun {
+				ran.FailuresBefore = &before.failures
 			}
+		} else {
+			delete(c.last, check.id)
 		}
-		out = append(out, check)
+		out = append(out, ran)
 	}
 	return out
 }
 
-// failuresIn counts the failures in the output of a check that failed: at least one.
-func failuresIn(output string) uint32 {
-	if n := len(goFailure.FindAllStringIndex(output, -1)); n > 0 {
-		return uint32(n)
+// failures is how many of a check's items failed. Of several checks on one line that failed it isn't known which one
+// did; where the exit code is another command's (a pipe, a semicolon), only what the check printed tells.
+func (c ccCheckCommand) failures(ok bool, output string, alone bool) (n uint32, known bool) {
+	switch {
+	case ok && c.exit:
+		if c.kind == event.CheckKind_FORMAT && alone && strings.Contains(c.id, " -l") { // it lists, and exits with 0
+			return listed(output), true
+		}
+		return 0, true
+	case !alone:
+		return 0, false
+	case c.exit:
+		return max(1, failuresIn(output)), true
 	}
+	if n := failuresIn(output); n > 0 {
+		return n, true
+	}
+	return 0, passed.MatchString(output)
+}
+
+// listed are the lines of a list.
+func listed(output string) uint32 {
+	return uint32(len(slices.DeleteFunc(strings.Split(output, "\n"), func(line string) bool { return strings.TrimSpace(line) == "" })))
+}
+
+// failuresIn counts the failures in a check's output; 0 if it tells of none.
+func failuresIn(output string) uint32 {
 	for _, count := range failureCounts {
-		if m := count.FindStringSubmatch(output); m != nil {
-			if n, err := strconv.ParseUint(strings.TrimLeft(m[1], "0"), 10, 32); err == nil && n > 0 {
-				return uint32(n)
+		total := uint64(0)
+		for _, match := range count.FindAllStringSubmatch(output, -1) {
+			for _, group := range match[1:] {
+				if n, err := strconv.ParseUint(group, 10, 32); err == nil {
+					total += n
+				} else if group != "" {
+					total++ // a line for each
+				}
 			}
 		}
+		if total > 0 {
+			return uint32(min(total, 1<<31))
+		}
 	}
-	return 1
+	return 0
 }

@@ -1,6 +1,7 @@
 package dialect
 
 import (
+	"fmt"
 	"testing"
 	"time"
 
@@ -95,6 +96,10 @@ func TestSurvivalIsSeenByLaterRequests(t *testing.T) {
 		applied(s, "m1", "e1", before, "func a() {}", "func a() { one(); two() }")
 		return read(s, "own", after).says("m2", "Done.") // in its own turn: no evidence
 	}
+	bash := func(s *transcript, command string) *transcript {
+		id := fmt.Sprint("b", s.n)
+		return s.calls("m-"+id, id, "Bash", object{"command": command}).result(id, "", false, nil)
+	}
 	later := func() *transcript { return begin().wait(5 * time.Minute).prompt("now the next thing") }
 	cases := []struct {
 		name string
@@ -132,20 +137,133 @@ func TestSurvivalIsSeenByLaterRequests(t *testing.T) {
 			require.Len(t, seen, 1)
 			require.Equal(t, "e1", seen[0].GetEditId())
 		}},
-		{"written over by the agent itself", func() *transcript {
-			s := begin()
-			applied(s.prompt("again"), "m8", "e2", after, "func a() { one(); two() }", "func a() { four() }").says("m9", "Done.")
-			return read(s.wait(time.Hour).prompt("and?"), "r1", "package a\n")
+		{"written over in its own turn", func() *transcript {
+			s := newTranscript("s1").prompt("change it")
+			applied(s, "m1", "e1", before, "func a() {}", "func a() { one(); two() }").wait(time.Hour)
+			applied(s, "m2", "e2", after, "func a() { one(); two() }", "func a() { four() }").says("m9", "Done.")
+			return read(s.wait(time.Hour).prompt("and?"), "r1", "package a\n\nfunc a() { four() }\n\nfunc b() {}\n")
 		}, func(t *testing.T, seen []*event.EditObserved) {
-			for _, o := range seen {
-				require.NotEqual(t, "e1", o.GetEditId(), "its end was the agent's doing")
-			}
+			require.Len(t, seen, 1)
+			require.Equal(t, "e2", seen[0].GetEditId(), "what it does to its own edit isn't the user's word")
+			require.EqualValues(t, 1, seen[0].GetFourGram())
+		}},
+		{"written over for a later request", func() *transcript {
+			return applied(later(), "m8", "e2", after, "func a() { one(); two() }", "func a() { one(); three() }").says("m9", "Done.")
+		}, func(t *testing.T, seen []*event.EditObserved) {
+			require.Len(t, seen, 2, "still there when the request began, then not")
+			require.EqualValues(t, 1, seen[0].GetFourGram())
+			require.Equal(t, "e1", seen[1].GetEditId())
+			require.Equal(t, []*event.Hunk{{Before: "", Ai: " one(); two() ", Now: " one(); three() "}}, seen[1].GetHunks())
+		}},
+		{"the whole file written anew for a later request", func() *transcript {
+			return later().calls("m8", "e2", "Write", object{"file_path": file, "content": before}).result("e2", "File written", false, object{"originalFile": after}).says("m9", "Done.")
+		}, func(t *testing.T, seen []*event.EditObserved) {
+			require.Len(t, seen, 2)
+			require.Empty(t, seen[1].GetHunks()[0].GetNow())
+		}},
+		{"deleted for a later request", func() *transcript { return bash(later(), "cd /home/ann && rm -f app/a.go && ls") }, func(t *testing.T, seen []*event.EditObserved) {
+			require.Len(t, seen, 1)
+			require.Equal(t, []*event.Hunk{{Before: "", Ai: " one(); two() ", Now: ""}}, seen[0].GetHunks())
+		}},
+		{"its folder deleted", func() *transcript { return bash(later(), "rm -r /home/ann/app") }, func(t *testing.T, seen []*event.EditObserved) {
+			require.Len(t, seen, 1)
+		}},
+		{"another file deleted", func() *transcript { return bash(later(), "rm b.go") }, func(t *testing.T, seen []*event.EditObserved) { require.Empty(t, seen) }},
+		{"taken back by git", func() *transcript { return bash(later(), "git checkout -- a.go") }, func(t *testing.T, seen []*event.EditObserved) {
+			require.Len(t, seen, 1)
+			require.Equal(t, []*event.Hunk{{Before: "", Ai: " one(); two() ", Now: ""}}, seen[0].GetHunks())
+		}},
+		{"taken back by git, which may have it", func() *transcript { return bash(bash(later(), "git add a.go"), "git restore a.go") }, func(t *testing.T, seen []*event.EditObserved) {
+			require.Empty(t, seen)
 		}},
 	}
 	for _, c := range cases {
 		t.Run(c.name, func(t *testing.T) {
 			t.Parallel()
 			c.want(t, observations(readTexts(t, [2]string{"s1.jsonl", c.make().text()})))
+		})
+	}
+}
+
+func TestADeletedFileIsAnEdit(t *testing.T) {
+	t.Parallel()
+	s := newTranscript("s1").prompt("write it").
+		calls("m1", "e1", "Write", object{"file_path": file, "content": "package a\n"}).result("e1", "File created", false, object{"type": "create", "originalFile": nil}).
+		wait(time.Minute).prompt("away with it").
+		calls("m2", "b1", "Bash", object{"command": "rm a.go other.go"}).result("b1", "", false, nil).says("m3", "Done.")
+	edits := proposals(readTexts(t, [2]string{"s1.jsonl", s.text()}))
+	require.Len(t, edits, 2, "of the other file nothing is known")
+	require.Equal(t, "b1", edits[1].GetCallId())
+	require.Equal(t, edits[0].GetFileHash(), edits[1].GetFileHash())
+	require.EqualValues(t, 10, edits[1].GetCharactersRemoved())
+	require.True(t, edits[1].GetApplied())
+	require.Nil(t, edits[1].TestsRemoved)
+
+	s = newTranscript("s1").prompt("write it").
+		calls("m1", "e1", "Write", object{"file_path": "/home/ann/app/a_test.go", "content": "func TestA(t *testing.T) {\n}\n"}).result("e1", "File created", false, object{"type": "create", "originalFile": nil}).
+		calls("m2", "b1", "Bash", object{"command": "rm *_test.go"}).result("b1", "", false, nil).
+		calls("m3", "b2", "Bash", object{"command": "rm a_test.go"}).result("b2", "", false, nil).says("m4", "Done.")
+	edits = proposals(readTexts(t, [2]string{"s1.jsonl", s.text()}))
+	require.Len(t, edits, 2, "what a pattern stands for isn't known")
+	require.EqualValues(t, 1, edits[1].GetTestsRemoved())
+}
+
+func TestAnEditThatAPersonWasAskedFor(t *testing.T) {
+	t.Parallel()
+	s := newTranscript("s1").prompt("change it").calls("m1", "e1", "Edit", edit(file, "a", "b")).wait(10*time.Second).result("e1", "updated", false, nil)
+	// Two at once: the client waited for the first one only.
+	s.calls("m2", "e2", "Edit", edit(file, "b", "c")).calls("m2", "e3", "Edit", edit(file, "c", "d")).
+		wait(time.Minute).result("e2", "updated", false, nil).result("e3", "updated", false, nil).
+		calls("m3", "e4", "Edit", edit(file, "d", "e")).result("e4", "updated", false, nil).says("m4", "Done.")
+	var taken []string
+	for _, d := range decisions(readTexts(t, [2]string{"s1.jsonl", s.text()})) {
+		require.Equal(t, event.Decision_ACCEPTED, d.GetDecision())
+		require.Equal(t, event.DecisionSource_USER, d.GetSource())
+		require.True(t, d.GetShown())
+		taken = append(taken, d.GetEditId())
+	}
+	require.Equal(t, []string{"e1", "e2"}, taken)
+}
+
+func TestAPlanThatIsTakenIsNoRefusal(t *testing.T) {
+	t.Parallel()
+	for next, want := range map[string]event.EndReason{
+		"Implement the following plan:\n\n# First this, then that": event.EndReason_COMPLETED,
+		"Implement the following plan:\n\n# Another one":           event.EndReason_ABORTED_BY_USER,
+		"no, do it otherwise": event.EndReason_ABORTED_BY_USER,
+	} {
+		s := newTranscript("s1").line("user", object{"role": "user", "content": "plan it"}, object{"permissionMode": "plan"}).
+			calls("m1", "p1", "ExitPlanMode", object{"plan": "# First this, then that\n"}).result("p1", refusalStop, true, "Error").
+			prompt("[Request interrupted by user for tool use]").prompt(next).says("m2", "Done.")
+		r := readTexts(t, [2]string{"s1.jsonl", s.text()})
+		require.Equal(t, want, ends(r)[0].GetReason(), next)
+		require.Equal(t, want == event.EndReason_COMPLETED, returns(r)[0].GetOutcome() == event.ToolOutcome_OK)
+		starts := only(r, (*event.SessionEvent).GetTurnStarted)
+		require.Equal(t, event.Intent_ASK, starts[0].GetIntent(), "in plan mode nothing can be written")
+		require.Equal(t, event.Intent_INTENT_UNSPECIFIED, starts[1].GetIntent())
+	}
+}
+
+func TestWeakenedTests(t *testing.T) {
+	t.Parallel()
+	for _, c := range []struct {
+		name, before, ai string
+		want             int
+	}{
+		{"a test deleted", "func TestA(t *testing.T) {\n}\nfunc TestB(t *testing.T) {\n}\n", "func TestA(t *testing.T) {\n}\n", 1},
+		{"a test skipped", "\tcall()\n", "\tt.Skip(\"later\")\n\tcall()\n", 1},
+		{"an assertion taken out", "t.Errorf(\"a\")\nt.Errorf(\"b\")\n", "t.Errorf(\"c\")\n", 1},
+		{"all assertions taken out", "t.Errorf(\"a\")\n", "", 1},
+		{"another expectation", "t.Errorf(\"a\")\n", "t.Errorf(\"b\")\n", 0},
+		{"written in another way", "if a != b {\n\tt.Fatal(a)\n}\nif c != d {\n\tt.Fatal(c)\n}\n", "require.Equal(t, []int{a, c}, []int{b, d})\n", 0},
+		{"put into a loop", "assert a == 1\nassert b == 2\n", "for x, y in rows:\n    assert x == y\n", 0},
+		{"a test added", "expect(a)\nexpect(b)\n", "expect(a)\n  it('does more', () => {\n", 0},
+		{"an assertion added", "expect(a)\n", "expect(a)\nexpect(b)\n", 0},
+		{"nothing of tests", "return a", "return b", 0},
+	} {
+		t.Run(c.name, func(t *testing.T) {
+			t.Parallel()
+			require.Equal(t, c.want, weakenedTests(c.before, c.ai))
 		})
 	}
 }

@@ -24,6 +24,8 @@ func (s *ccSession) ended(t *ccTurn, steps ccSteps) {
 	}
 	body := &event.TurnEnded{Steps: &n, ToolCalls: &calls, UnfinishedTodos: s.unfinishedTodos(t)}
 	switch reason, known := s.endReason(lines, steps); {
+	case t.planTaken:
+		body.Reason = event.EndReason_COMPLETED
 	case known:
 		body.Reason = reason
 	case !t.after:

@@ -3,6 +3,7 @@ package dialect
 import (
 	"encoding/json"
 	"regexp"
+	"slices"
 	"strconv"
 	"strings"
 	"unicode/utf8"
@@ -22,6 +23,7 @@ type ccCall struct {
 	id       string // as the events carry it
 	result   *ccResult
 	answered *ccRecord // the line of the result
+	step     *ccStep   // that made it
 	outcome  outcome
 	invalid  event.ToolOutcome // the harness's own verdict that the call was malformed
 }
@@ -84,7 +86,32 @@ func buildSession(id string, turns []*ccTurn, events map[*ccRecord][]*event.Sess
 		ToolSchemaDigest: s.digest, Repository: repository(first), Origin: event.Origin_IMPORTED,
 	}}})
 	for _, t := range turns {
+		s.planTaken(t)
+	}
+	for _, t := range turns {
 		s.turn(t)
+	}
+}
+
+// planTaken sees a plan that the user took to carry it out in a fresh context: the client writes that as a refusal, and the
+// plan as the next request.
+func (s *ccSession) planTaken(t *ccTurn) {
+	if t.before == nil || !strings.HasPrefix(t.anchor.text, "Implement the following plan:") {
+		return
+	}
+	for _, call := range slices.Backward(s.list) {
+		if call.record.turn != t.before || call.block.tool != "ExitPlanMode" {
+			continue
+		}
+		var a struct {
+			Plan string `json:"plan"`
+		}
+		plan := json.Unmarshal(call.block.input, &a) == nil && a.Plan != "" && strings.Contains(t.anchor.text, strings.TrimSpace(a.Plan))
+		if plan && call.outcome.stop {
+			call.outcome = outcome{class: event.ToolOutcome_OK}
+			t.before.planTaken = true
+		}
+		return
 	}
 }
 
@@ -168,6 +195,9 @@ func (s *ccSession) started(t *ccTurn) {
 	if t.anchor.kind == ccCommand {
 		body.Text, body.Intent = commandOf(t.anchor.text)
 	}
+	if t.anchor.permission == "plan" && body.Intent == event.Intent_INTENT_UNSPECIFIED {
+		body.Intent = event.Intent_ASK // in this mode the client lets the agent write nothing
+	}
 	switch {
 	case t.restore:
 		body.Relation = event.Relation_RESTORE
@@ -213,6 +243,7 @@ func commandOf(text string) (string, event.Intent) {
 }
 
 func (s *ccSession) called(t *ccTurn, call *ccCall, step *ccStep, place int) {
+	call.step = step
 	body := &event.ToolCalled{
 		CallId: call.id, Step: step.number, Tool: clean(call.block.tool), Kind: toolKind(call.block.tool), ParallelGroup: step.group,
 	}
@@ -250,7 +281,12 @@ func (s *ccSession) returned(t *ccTurn, call *ccCall, place int) {
 	for i, check := range s.checks.ran(t, call) {
 		s.emit(t, call.answered, "check-"+n+"-"+strconv.Itoa(i), &event.SessionEvent{Body: &event.SessionEvent_ChecksRan{ChecksRan: check}})
 	}
-	for i, seen := range s.files.returned(t, call) {
+	s.files.deletions = nil
+	observed := s.files.returned(t, call)
+	for i, deleted := range s.files.deletions {
+		s.emit(t, call.answered, "edit-"+n+"-"+strconv.Itoa(i), &event.SessionEvent{Body: &event.SessionEvent_EditProposed{EditProposed: deleted}})
+	}
+	for i, seen := range observed {
 		s.emit(seen.turn, call.answered, "observed-"+n+"-"+strconv.Itoa(i), &event.SessionEvent{Body: &event.SessionEvent_EditObserved{EditObserved: seen.event}})
 	}
 }

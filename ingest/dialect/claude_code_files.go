@@ -5,6 +5,7 @@ import (
 	"path/filepath"
 	"regexp"
 	"strings"
+	"time"
 	"unicode/utf16"
 
 	"millrace/schemas/event"
@@ -15,6 +16,8 @@ type ccFiles struct {
 	known     map[string]bool // read or written before
 	proposals map[*ccCall]*ccEdit
 	watched   map[string]*watchedFile
+	answered  time.Time             // when the last answer came
+	deletions []*event.EditProposed // files that the last command deleted
 }
 
 // ccEdit is a call of an edit tool: the texts that it replaces, and by what.
@@ -101,8 +104,21 @@ func (e *ccEdit) creates() bool {
 	return len(e.pairs) > 0 && e.pairs[0].before == ""
 }
 
-// decided is who decided on an edit, where the transcript shows it: a refusal is the user's, a changed edit too; in the
-// modes in which nobody is asked it was accepted by the client. Otherwise a written edit is only known to be applied.
+// minAsked is how long an edit is waited for if a person was asked: writing a file takes milliseconds.
+const minAsked = 5 * time.Second
+
+// waited is for how long the client waited for a call since the generation was complete and the answer before it had come.
+func (f *ccFiles) waited(call *ccCall) time.Duration {
+	since := f.answered
+	if call.step != nil && call.step.last.at.After(since) {
+		since = call.step.last.at
+	}
+	return call.answered.at.Sub(since)
+}
+
+// decided is who decided on an edit, where the transcript shows it: a refusal is the user's, a changed edit too, and one
+// for which the client waited as long as people do; in the modes in which nobody is asked it was accepted by the client.
+// Otherwise a written edit is only known to be applied.
 func (f *ccFiles) decided(t *ccTurn, call *ccCall) *event.EditDecided {
 	edit := f.proposals[call]
 	if edit == nil {
@@ -126,6 +142,8 @@ func (f *ccFiles) decided(t *ccTurn, call *ccCall) *event.EditDecided {
 			body.Decision, body.Source, body.Shown = event.Decision_PARTLY, event.DecisionSource_USER, &shown
 		case t.anchor.permission == "acceptEdits", t.anchor.permission == "bypassPermissions":
 			body.Decision, body.Source = event.Decision_ACCEPTED, event.DecisionSource_AUTO_ACCEPT
+		case f.waited(call) >= minAsked:
+			body.Decision, body.Source, body.Shown = event.Decision_ACCEPTED, event.DecisionSource_USER, &shown
 		default:
 			return nil
 		}
@@ -248,11 +266,34 @@ var (
 	skipMark = regexp.MustCompile(`\bt\.Skip(Now|f)?\(|@(pytest\.mark|unittest)\.skip|\b(it|test|describe)\.skip\(|\bx(it|describe)\(|#\[ignore\]|@(Disabled|Ignore)\b`)
 )
 
-// weakenedTests counts the tests that an edit removed or began to skip.
+// assertions by their kind: of a test that is written in another way, one kind's go and another's come.
+var assertions = []*regexp.Regexp{
+	regexp.MustCompile(`\bt\.(Error|Fatal)f?\(`), regexp.MustCompile(`\brequire\.\w+\(`), regexp.MustCompile(`\bassert\w*\b`),
+	regexp.MustCompile(`\bexpect\(`), regexp.MustCompile(`\bself\.assert\w+\(`),
+}
+
+var loop = regexp.MustCompile(`\b(for|each|forEach|parametrize)\b`)
+
+// weakenedTests counts the tests that an edit removed, began to skip, or of which it took assertions away without putting
+// others (or a loop) in their place.
 func weakenedTests(before, ai string) int {
-	removed := len(testMark.FindAllStringIndex(before, -1)) - len(testMark.FindAllStringIndex(ai, -1))
-	skipped := len(skipMark.FindAllStringIndex(ai, -1)) - len(skipMark.FindAllStringIndex(before, -1))
-	return max(0, removed) + max(0, skipped)
+	count := func(mark *regexp.Regexp, text string) int { return len(mark.FindAllStringIndex(text, -1)) }
+	removed := count(testMark, before) - count(testMark, ai)
+	skipped := count(skipMark, ai) - count(skipMark, before)
+	weakened := max(0, removed) + max(0, skipped)
+	if weakened > 0 || removed != 0 || count(loop, ai) > count(loop, before) {
+		return weakened
+	}
+	dropped := 0
+	for _, kind := range assertions {
+		switch lost := count(kind, before) - count(kind, ai); {
+		case lost < 0:
+			return weakened
+		case lost > 0:
+			dropped = 1
+		}
+	}
+	return dropped
 }
 
 var languages = map[string]string{

@@ -11,8 +11,8 @@ import (
 )
 
 // What a transcript shows of an edit's survival: a later request reads or edits the same file, and its text is there
-// as it was then. Only that counts. What the agent sees again within its own turn says nothing about the user, and what
-// it changes again itself is its own doing.
+// as it was then; or a later request has the agent write over the edit, delete the file, or take it back with git. What
+// the agent sees or changes again within its own turn says nothing about the user.
 const (
 	// minSurvival is the first horizon at which survival is reported.
 	minSurvival = 30 * time.Second
@@ -26,6 +26,10 @@ type watchedFile struct {
 	edits []*watchedEdit
 	// The agent ran a command since that may have changed files: a difference may be its own.
 	disturbed bool
+	// Its text before the agent's first edit that git doesn't have.
+	original string
+	// Its text may be in git's index or history: what git takes back then isn't known.
+	staged bool
 }
 
 type watchedEdit struct {
@@ -53,19 +57,12 @@ var disturbing = regexp.MustCompile(`\bgit (checkout|restore|reset|stash|switch|
 
 // returned sees what a tool's answer shows of the files.
 func (f *ccFiles) returned(t *ccTurn, call *ccCall) []observation {
+	f.answered = call.answered.at
 	if call.outcome.class != event.ToolOutcome_OK {
 		return nil
 	}
 	if toolKind(call.block.tool) == event.ToolKind_TERMINAL {
-		var a struct {
-			Command string `json:"command"`
-		}
-		if json.Unmarshal(call.block.input, &a) != nil || disturbing.MatchString(a.Command) {
-			for _, w := range f.watched {
-				w.disturbed = true
-			}
-		}
-		return nil
+		return f.commanded(t, call)
 	}
 	if edit := f.proposals[call]; edit != nil {
 		f.known[edit.path] = true
@@ -94,7 +91,7 @@ func (f *ccFiles) edited(t *ccTurn, call *ccCall, edit *ccEdit) []observation {
 	switch {
 	case edit.detail.OriginalFile != nil:
 		if w == nil {
-			w = &watchedFile{text: *edit.detail.OriginalFile}
+			w = &watchedFile{text: *edit.detail.OriginalFile, original: *edit.detail.OriginalFile}
 		} else {
 			seen = w.observe(t, call.answered.at, *edit.detail.OriginalFile)
 		}
@@ -105,38 +102,37 @@ func (f *ccFiles) edited(t *ccTurn, call *ccCall, edit *ccEdit) []observation {
 		return nil
 	}
 	f.watched[edit.path] = w
-	w.apply(t, call, edit)
-	return seen
+	return append(seen, w.apply(t, call, edit)...)
 }
 
-// apply writes an edit into the text and watches it. Hunks that it writes over are watched no longer.
-func (w *watchedFile) apply(t *ccTurn, call *ccCall, edit *ccEdit) {
+// apply writes an edit into the text and watches it. What it writes over of an earlier turn's edits is seen for the last
+// time: a later request has changed it. Of the turn's own it is its own doing.
+func (w *watchedFile) apply(t *ccTurn, call *ccCall, edit *ccEdit) []observation {
 	e := &watchedEdit{turn: t, id: call.id, at: call.answered.at}
+	now := w.text
 	replace := func(start, end int, ai string) {
-		before := w.text[start:end]
+		before := now[start:end]
 		skip := commonPrefix(before, ai)
 		tail := commonSuffix(before[skip:], ai[skip:])
-		w.text = w.text[:start] + ai + w.text[end:]
+		now = now[:start] + ai + now[end:]
 		start, end = start+skip, end-tail
 		changed := len(ai) - len(before)
-		for _, other := range append(slices.Clone(w.edits), e) {
-			other.hunks = slices.DeleteFunc(other.hunks, func(h watchedHunk) bool { return h.start < end && start < h.end })
-			for i := range other.hunks {
-				if other.hunks[i].start >= end {
-					other.hunks[i].start += changed
-					other.hunks[i].end += changed
-				}
+		e.hunks = slices.DeleteFunc(e.hunks, func(h watchedHunk) bool { return h.start < end && start < h.end })
+		for i := range e.hunks {
+			if e.hunks[i].start >= end {
+				e.hunks[i].start += changed
+				e.hunks[i].end += changed
 			}
 		}
 		e.hunks = append(e.hunks, watchedHunk{start: start, end: end + changed, before: before[skip : len(before)-tail]})
 	}
 	for _, p := range edit.pairs {
 		if edit.whole {
-			replace(0, len(w.text), p.ai)
+			replace(0, len(now), p.ai)
 			continue
 		}
 		for from := 0; p.before != ""; {
-			i := strings.Index(w.text[from:], p.before)
+			i := strings.Index(now[from:], p.before)
 			if i < 0 {
 				break
 			}
@@ -147,8 +143,25 @@ func (w *watchedFile) apply(t *ccTurn, call *ccCall, edit *ccEdit) {
 			}
 		}
 	}
+	seen := w.overwritten(t, call.answered.at, now)
 	w.edits = append(w.edits, e)
 	w.edits = slices.DeleteFunc(w.edits, func(e *watchedEdit) bool { return len(e.hunks) == 0 })
+	return seen
+}
+
+// overwritten takes a text that the agent itself put in the place of the one before.
+func (w *watchedFile) overwritten(t *ccTurn, at time.Time, now string) []observation {
+	changes := changesBetween(w.text, now)
+	var seen []observation
+	for _, e := range w.edits {
+		if body, changed := w.compare(e, changes, at, now); changed && e.turn != t && at.Sub(e.at) >= minSurvival {
+			seen = append(seen, observation{turn: e.turn, event: body})
+		}
+	}
+	disturbed := w.disturbed
+	w.rebase(changes, now)
+	w.disturbed = disturbed // what a command did before is still to be seen
+	return seen
 }
 
 // observe compares the text with what is there now, and goes on from that.
@@ -159,23 +172,9 @@ func (w *watchedFile) observe(t *ccTurn, at time.Time, now string) []observation
 	changes := changesBetween(w.text, now)
 	var seen []observation
 	for _, e := range w.edits {
-		body := &event.EditObserved{EditId: e.id, SecondsSinceAcceptance: at.Sub(e.at).Seconds()}
-		kept, changed := 0, 0
-		for _, h := range e.hunks {
-			from, to, touched := mapRange(changes, h.start, h.end)
-			if touched {
-				changed++
-			} else {
-				kept++
-			}
-			body.Hunks = append(body.Hunks, &event.Hunk{Before: clean(h.before), Ai: clean(w.text[h.start:h.end]), Now: clean(now[from:to])})
-		}
-		if changed == 0 {
-			one := 1.0
-			body.Hunks, body.FourGram, body.NoRevert = nil, &one, &one
-		}
+		body, changed := w.compare(e, changes, at, now)
 		// A change that may be the agent's own says nothing.
-		if e.turn == t || e.seenBy == t || e.observed == maxObservations || at.Sub(e.at) < minSurvival || (changed > 0 && w.disturbed) {
+		if e.turn == t || e.seenBy == t || e.observed == maxObservations || at.Sub(e.at) < minSurvival || (changed && w.disturbed) {
 			continue
 		}
 		e.observed++
@@ -184,6 +183,21 @@ func (w *watchedFile) observe(t *ccTurn, at time.Time, now string) []observation
 	}
 	w.rebase(changes, now)
 	return seen
+}
+
+// compare is what is left of an edit's hunks after changes, and whether they touched any.
+func (w *watchedFile) compare(e *watchedEdit, changes []change, at time.Time, now string) (body *event.EditObserved, changed bool) {
+	body = &event.EditObserved{EditId: e.id, SecondsSinceAcceptance: at.Sub(e.at).Seconds()}
+	for _, h := range e.hunks {
+		from, to, touched := mapRange(changes, h.start, h.end)
+		changed = changed || touched
+		body.Hunks = append(body.Hunks, &event.Hunk{Before: clean(h.before), Ai: clean(w.text[h.start:h.end]), Now: clean(now[from:to])})
+	}
+	if !changed {
+		one := 1.0
+		body.Hunks, body.FourGram, body.NoRevert = nil, &one, &one
+	}
+	return body, changed
 }
 
 // rebase goes on with the text that is there now. A hunk that was changed is watched no longer: what becomes of the

@@ -17,8 +17,10 @@ type ccTurn struct {
 	records []*ccRecord
 	before  *ccTurn // the turn before it in its session
 	after   bool    // another turn follows in its session
-	restore bool    // the conversation was taken back to before the turn before it
-	reason  event.EndReason
+	// The user took the plan at its end, to have it carried out in a fresh context.
+	planTaken bool
+	restore   bool // the conversation was taken back to before the turn before it
+	reason    event.EndReason
 }
 
 func (t *ccTurn) id() string { return safeID(t.anchor.uuid) }

@@ -29,10 +29,13 @@ type Card struct {
 	Outcomes     map[string]int   `json:"outcomes"`
 	Reward       Reward           `json:"reward"`
 
-	Malformed    []Malformed `json:"malformed"`
-	UserRejected int         `json:"user_rejected"`
-	Tools        []Tool      `json:"tools"`
-	Worst        []Worst     `json:"worst"`
+	Malformed    []Malformed    `json:"malformed"`
+	UserRejected int            `json:"user_rejected"`
+	Failed       map[string]int `json:"failed"` // valid calls that failed, by class
+	Edits        Edits          `json:"edits"`
+	Checks       Checks         `json:"checks"`
+	Tools        []Tool         `json:"tools"`
+	Worst        []Worst        `json:"worst"`
 
 	NotUnderstood []dialect.Problem `json:"not_understood"`
 	Rejected      []dialect.Problem `json:"rejected"` // events that the schema refuses
@@ -95,6 +98,25 @@ type Tool struct {
 	OutputBytes   int64   `json:"output_bytes"`
 }
 
+// Edits are what became of the agent's edits, over all turns.
+type Edits struct {
+	Proposed int `json:"proposed"`
+	Applied  int `json:"applied"`
+	Accepted int `json:"accepted"`  // by the user
+	Rejected int `json:"rejected"`  // by the user
+	SeenKept int `json:"seen_kept"` // applied, and as they were when they were last seen
+	SeenLess int `json:"seen_less"` // applied, and changed, overwritten or gone by then
+}
+
+// Checks count turns by what the checks in them (tests, lint, builds, format) told.
+type Checks struct {
+	Unverified int `json:"unverified"` // edited, and ran checks, but none after the last edit
+	Verified   int `json:"verified"`
+	Broken     int `json:"broken"`
+	Fixed      int `json:"fixed"`
+	Unchanged  int `json:"unchanged"`
+}
+
 // Worst is a turn with a low reward, and the component that made it so.
 type Worst struct {
 	Turn      string  `json:"turn"`
@@ -121,6 +143,7 @@ func (s *Scored) Card() (*Card, error) {
 		Records:      map[string]int64{"read": s.Balance.Read},
 		Dispositions: map[string]int64{},
 		Outcomes:     map[string]int{},
+		Failed:       map[string]int{},
 		Malformed:    []Malformed{}, Tools: []Tool{}, Worst: []Worst{},
 		NotUnderstood: append([]dialect.Problem{}, s.Read.NotUnderstood...),
 		Rejected:      append([]dialect.Problem{}, s.Rejected...),
@@ -143,6 +166,10 @@ func (s *Scored) Card() (*Card, error) {
 	}
 	c.Reward = rewards(turns)
 	c.calls(turns)
+	for _, t := range turns {
+		c.Edits.add(t)
+		c.Checks.add(t.row)
+	}
 	c.worst(s, turns)
 	return c, nil
 }
@@ -205,6 +232,7 @@ func (c *Card) calls(turns []*scoredTurn) {
 			tool.OutputBytes += int64(call.Returned.GetOutputBytes())
 			if signal.Failed(call.Returned) {
 				tool.Failed++
+				c.Failed[strings.ToLower(call.Returned.GetOutcome().String())]++
 			}
 			if call.Returned.GetOutcome() == event.ToolOutcome_USER_REJECTED {
 				tool.Rejected++
@@ -230,6 +258,47 @@ func (c *Card) calls(turns []*scoredTurn) {
 		c.Tools = append(c.Tools, *tool)
 	}
 	slices.SortFunc(c.Tools, func(a, b Tool) int { return cmp.Or(b.Calls-a.Calls, strings.Compare(a.Tool, b.Tool)) })
+}
+
+func (e *Edits) add(t *scoredTurn) {
+	for i := range t.facts.Edits {
+		edit := &t.facts.Edits[i]
+		e.Proposed++
+		if edit.AcceptedByUser() {
+			e.Accepted++
+		}
+		if edit.RejectedByUser() {
+			e.Rejected++
+		}
+		if !edit.InTree() {
+			continue
+		}
+		e.Applied++
+		switch left := signal.EditRetention(edit); {
+		case left.Known && left.Number == 1:
+			e.SeenKept++
+		case left.Known:
+			e.SeenLess++
+		}
+	}
+}
+
+func (c *Checks) add(row *ledger.Row) {
+	switch v := row.Signal("care.verified_after_edit"); {
+	case v.Known && v.Number == 1:
+		c.Verified++
+	case v.Known:
+		c.Unverified++
+	}
+	broken, fixed := row.Signal("care.checks_broken"), row.Signal("care.checks_fixed")
+	switch {
+	case broken.Number == 1:
+		c.Broken++
+	case fixed.Number == 1:
+		c.Fixed++
+	case broken.Known:
+		c.Unchanged++
+	}
 }
 
 func (c *Card) worst(s *Scored, turns []*scoredTurn) {

@@ -3,6 +3,7 @@ package scorecard
 import (
 	"fmt"
 	"io"
+	"slices"
 	"strings"
 	"text/tabwriter"
 	"time"
@@ -89,6 +90,8 @@ func (s *Scored) Explain(name string) (*Explanation, error) {
 			e.NotObserved = append(e.NotObserved, def.Name)
 		}
 	}
+	slices.SortStableFunc(e.Signals, func(a, b ExplainedSignal) int { return signalGroup(a.Name) - signalGroup(b.Name) })
+	slices.SortStableFunc(e.NotObserved, func(a, b string) int { return signalGroup(a) - signalGroup(b) })
 	for _, c := range row.Components {
 		part := ExplainedPart{Name: c.Name, Value: known(c.Value), Formula: formula(spec, c.Name)}
 		var with []string
@@ -112,6 +115,13 @@ func (s *Scored) Explain(name string) (*Explanation, error) {
 		}
 	}
 	return e, nil
+}
+
+// signalGroup is the place of a signal's group (edits, tools, …): the registry only grows at its end, a reader wants
+// what belongs together together.
+func signalGroup(name string) int {
+	group, _, _ := strings.Cut(name, ".")
+	return slices.IndexFunc(ledger.Signals, func(d ledger.SignalDef) bool { return strings.HasPrefix(d.Name, group+".") })
 }
 
 // Write writes the explanation to be read.

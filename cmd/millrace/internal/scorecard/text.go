@@ -66,6 +66,7 @@ func (c *Card) writeScores(out *printer) {
 		out.wrapped("  mean where observed (turns): ", parts, " · ")
 	}
 	c.writeCalls(out)
+	c.writeEdits(out)
 	for i, x := range c.Worst {
 		label := "      "
 		if i == 0 {
@@ -126,7 +127,58 @@ func (c *Card) writeCalls(out *printer) {
 	}
 	row("all", fmt.Sprint(all.Calls), "100%", orDash(all.Failed), orDash(all.Rejected), tokens(all.ArgumentBytes), tokens(all.OutputBytes))
 	out.line("  ~tokens are bytes / 4: transcripts don't count them by tool")
+	if len(c.Failed) > 0 {
+		out.wrapped("failed by class: ", byCount(c.Failed), " · ")
+	}
 	out.line("")
+}
+
+// byCount are the names with their numbers, the largest first.
+func byCount(counts map[string]int) []string {
+	var parts []string
+	for _, name := range slices.SortedFunc(maps.Keys(counts), func(a, b string) int { return cmp.Or(counts[b]-counts[a], strings.Compare(a, b)) }) {
+		parts = append(parts, fmt.Sprintf("%d %s", counts[name], name))
+	}
+	return parts
+}
+
+// writeEdits says what became of the edits, and what the checks told.
+func (c *Card) writeEdits(out *printer) {
+	if e := c.Edits; e.Proposed > 0 {
+		parts := []string{fmt.Sprintf("%d proposed", e.Proposed), fmt.Sprintf("%d written", e.Applied)}
+		for _, part := range []struct {
+			n     int
+			words string
+		}{
+			{e.Accepted, "taken by the user"},
+			{e.Rejected, "refused by the user"},
+			{e.SeenKept, "still there when seen again"},
+			{e.SeenLess, "changed or gone when seen again"},
+		} {
+			if part.n > 0 {
+				parts = append(parts, fmt.Sprintf("%d %s", part.n, part.words))
+			}
+		}
+		out.wrapped("edits   ", parts, " · ")
+	}
+	var parts []string
+	for _, part := range []struct {
+		n     int
+		words string
+	}{
+		{c.Checks.Verified, "ran one after the last edit"},
+		{c.Checks.Unverified, "ran them before it only"},
+		{c.Checks.Broken, "left more failures than before"},
+		{c.Checks.Fixed, "left fewer failures"},
+		{c.Checks.Unchanged, "left as many failures"},
+	} {
+		if part.n > 0 {
+			parts = append(parts, fmt.Sprintf("%d %s", part.n, part.words))
+		}
+	}
+	if len(parts) > 0 {
+		out.wrapped("checks  of the turns with tests, lint, builds: ", parts, " · ")
+	}
 }
 
 // toolColumns are as wide as their titles.

@@ -82,8 +82,14 @@ func why(spec *rewardspec.Spec, t *scoredTurn, component string) string {
 		case c.Value.Reads("explicit.thumb"):
 			return "the user's rating"
 		case c.Value.Reads("care.checks_"):
+			if x := row.Signal("care.checks_broken"); x.Known && x.Number == 0 {
+				return "no check has more failures after its edits than before"
+			}
 			return "a check had fewer failures before its edits than after"
 		case c.Value.Reads("care.tests_"):
+			if x := row.Signal("care.tests_weakened"); x.Known && x.Number == 0 {
+				return "it edited tests, and took none away"
+			}
 			return "tests were deleted or weakened"
 		case c.Value.Reads("tools.serial_could_be_parallel"):
 			return plural(row.Signal("tools.serial_could_be_parallel").Number, "look-up") + " that could have been made beside another"

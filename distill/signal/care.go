@@ -1,0 +1,133 @@
+package signal
+
+import (
+	"millrace/distill/turn"
+	"millrace/schemas/event"
+	"millrace/schemas/ledger"
+)
+
+func careSignals(v Vector, f *turn.Facts) {
+	_, lastEdit := editPlaces(f.Edits)
+	all, conventions := compared{}, compared{}
+	for kind, s := range checkRuns(f) {
+		all.add(s)
+		if convention(kind) {
+			conventions.add(s)
+		}
+	}
+	all.set(v, "care.checks_broken", "care.checks_fixed")
+	conventions.set(v, "care.conventions_broken", "care.conventions_fixed")
+	if len(f.Edits) > 0 && len(f.Checks) > 0 {
+		verified := false
+		for _, check := range f.Checks {
+			verified = verified || (!check.GetByUser() && check.Place > lastEdit)
+		}
+		v.Set("care.verified_after_edit", flag(verified))
+	}
+	weakened, looked := false, false
+	read, known := 0.0, 0.0
+	for i := range f.Edits {
+		e := &f.Edits[i]
+		if e.TestsRemoved != nil {
+			looked = true
+			weakened = weakened || e.GetTestsRemoved() > 0
+		}
+		if e.FileReadBefore != nil {
+			known++
+			if e.GetFileReadBefore() {
+				read++
+			}
+		}
+	}
+	if looked {
+		v.Set("care.tests_weakened", flag(weakened))
+	}
+	if known > 0 {
+		v.Set("care.evidence_before_claim", ledger.Of(read/known))
+	}
+	if f.Ended != nil && f.Ended.UnfinishedTodos != nil {
+		v.Set("care.unfinished_todos", ledger.Of(float64(f.Ended.GetUnfinishedTodos())))
+	}
+}
+
+// convention says whether a check is about how code is written, not about what it does.
+func convention(kind event.CheckKind) bool {
+	return kind == event.CheckKind_LINT || kind == event.CheckKind_FORMAT
+}
+
+// compared is whether checks went from good to bad, or back; nothing is known until one was seen before and after.
+type compared struct{ broken, fixed, known bool }
+
+func (c *compared) add(s *failures) {
+	if s.beforeKnown && s.afterKnown {
+		c.known = true
+		c.broken = c.broken || s.after > s.before
+		c.fixed = c.fixed || s.after < s.before
+	}
+}
+
+func (c *compared) set(v Vector, broken, fixed string) {
+	if c.known {
+		v.Set(broken, flag(c.broken))
+		v.Set(fixed, flag(c.fixed))
+	}
+}
+
+// failures are those of one kind of check before the turn's first edit and at the end.
+type failures struct {
+	before, after           uint32
+	beforeKnown, afterKnown bool
+	command                 string // whose failures these are; "" if nobody knows
+}
+
+// checkRuns joins the turn's runs by their kind.
+func checkRuns(f *turn.Facts) map[event.CheckKind]*failures {
+	firstEdit, _ := editPlaces(f.Edits)
+	commands := map[string]string{}
+	for i := range f.Calls {
+		raw, _ := f.Calls[i].Raw()
+		commands[f.Calls[i].GetCallId()] = string(raw)
+	}
+	kinds := map[event.CheckKind]*failures{}
+	for _, check := range f.Checks {
+		s := kinds[check.GetKind()]
+		if s == nil {
+			s = &failures{}
+			kinds[check.GetKind()] = s
+		}
+		command := commands[check.GetCallId()]
+		if check.FailuresBefore != nil && (!s.beforeKnown || !s.afterKnown) {
+			s.before, s.beforeKnown, s.command = check.GetFailuresBefore(), true, command
+		}
+		if check.FailuresAfter == nil {
+			continue
+		}
+		after := check.GetFailuresAfter()
+		if check.Place < firstEdit { // what it found, the edits found too; of what they did it says nothing
+			s.before, s.beforeKnown, s.command = after, true, command
+			continue
+		}
+		if check.FailuresBefore == nil && s.command != "" && command != "" && command != s.command {
+			// Another command: its failures can't be held against those of the first. That it passes where the first one
+			// failed is taken as mended, but not as better than it was found.
+			if s.afterKnown && after < s.after && s.after > s.before {
+				s.after = max(after, s.before)
+			}
+			continue
+		}
+		s.after, s.afterKnown = after, true
+	}
+	return kinds
+}
+
+// editPlaces are the places of the first and the last edit; without edits, everything lies after them.
+func editPlaces(edits []turn.Edit) (first, last int) {
+	first, last = -1, -1
+	for i := range edits {
+		if p := edits[i].Place; first < 0 || p < first {
+			first = p
+		}
+		last = max(last, edits[i].Place)
+	}
+	return first, last
+}
