@@ -89,7 +89,7 @@ test-kafka: ## The four roles as processes against a real Kafka 4, installed on 
 	MILLRACE_TEST_KAFKA="$$(deploy/kafka4.sh bootstrap)" go test -tags kafka4 -count 1 -p 1 -v -run Kafka4 ./internal/eventlog ./cmd/millrace
 
 .PHONY: bench
-bench: ## Events/s through the engine alone against decoding the same events, and bytes for an open turn; some ten seconds
+bench: ## The engine alone against decoding the same events, bytes for an open turn, a replay of the ledger against decoding it
 	go run ./bench
 
 .PHONY: clean

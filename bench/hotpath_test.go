@@ -17,7 +17,7 @@ func TestMeasuresTheWholeWork(t *testing.T) {
 	t.Parallel()
 	const sessions = 20
 	var out strings.Builder
-	require.NoError(t, run(&out, sessions, 2, true))
+	require.NoError(t, run(&out, sessions, 500, 2, true))
 	var r report
 	require.NoError(t, json.Unmarshal([]byte(out.String()), &r))
 
@@ -30,6 +30,7 @@ func TestMeasuresTheWholeWork(t *testing.T) {
 	require.Equal(t, sessions*eventsOfWork, r.Memory.Events)
 	// Tokens alone: 2,000 of the prompt and four steps of 300 with log-probabilities, 4 bytes each.
 	require.Greater(t, r.Memory.Wire, float64(4*(promptTokens+2*stepsPerTurn*tokensPerStep)))
+	require.Equal(t, 500, r.Replay.Rows)
 	require.Less(t, r.Memory.State, r.Memory.Wire, "the state object holds no tokens")
 
 	out.Reset()

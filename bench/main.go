@@ -12,14 +12,15 @@ import (
 
 func main() {
 	sessions := flag.Int("sessions", 1000, "sessions of three turns for the speed, and open turns for the memory")
+	rows := flag.Int("rows", 100_000, "rows of the ledger that is scored again")
 	rounds := flag.Int("rounds", 5, "times that each pass is taken; the median counts")
 	asJSON := flag.Bool("json", false, "print JSON")
 	flag.Parse()
-	if flag.NArg() > 0 || *sessions < 1 || *rounds < 1 {
-		fmt.Fprintln(os.Stderr, "usage: go run ./bench [-sessions N] [-rounds N] [-json]; both at least 1")
+	if flag.NArg() > 0 || *sessions < 1 || *rounds < 1 || *rows < 1 {
+		fmt.Fprintln(os.Stderr, "usage: go run ./bench [-sessions N] [-rows N] [-rounds N] [-json]; each at least 1")
 		os.Exit(2)
 	}
-	if err := run(os.Stdout, *sessions, *rounds, *asJSON); err != nil {
+	if err := run(os.Stdout, *sessions, *rows, *rounds, *asJSON); err != nil {
 		fmt.Fprintln(os.Stderr, "bench:", err)
 		os.Exit(1)
 	}
@@ -27,13 +28,14 @@ func main() {
 
 // report is everything that a run measured.
 type report struct {
-	Go     string `json:"go"`
-	Cores  int    `json:"cores"`
-	Speed  speed  `json:"speed"`
-	Memory memory `json:"memory"`
+	Go     string    `json:"go"`
+	Cores  int       `json:"cores"`
+	Speed  speed     `json:"speed"`
+	Memory memory    `json:"memory"`
+	Replay rescoring `json:"replay"`
 }
 
-func run(out io.Writer, sessions, rounds int, asJSON bool) error {
+func run(out io.Writer, sessions, rows, rounds int, asJSON bool) error {
 	r := report{Go: runtime.Version(), Cores: runtime.GOMAXPROCS(0)}
 	open, err := unended(sessions)
 	if err != nil {
@@ -47,6 +49,9 @@ func run(out io.Writer, sessions, rounds int, asJSON bool) error {
 		return err
 	}
 	if r.Speed, err = measureSpeed(log, sessions, rounds); err != nil {
+		return err
+	}
+	if r.Replay, err = measureReplay(rows, rounds); err != nil {
 		return err
 	}
 	if asJSON {
@@ -72,11 +77,14 @@ func (r report) print(out io.Writer) error {
 	if err := w.Flush(); err != nil {
 		return err
 	}
+	p := r.Replay
 	_, err := fmt.Fprintf(out, `
 Apply takes %.2f (%.2f … %.2f) of the time of decoding the same events; both together reach %.2f (%.2f … %.2f) of decode only's speed.
 An open turn (%d events) takes %.0f bytes: %.2f of its decoded events alone (%.0f), %.2f of its bytes in the log (%.0f); %.0f bytes in the state object.
+A replay of %d ledger rows (%.1f MB of Parquet) takes %.2f s by the clock (%.2f … %.2f), %.0f rows/s, and %.2f (%.2f … %.2f) of the CPU that decoding them takes.
 `,
 		s.ApplyPerDecode.Median, s.ApplyPerDecode.Min, s.ApplyPerDecode.Max, s.DecodePerBoth.Median, s.DecodePerBoth.Min, s.DecodePerBoth.Max,
-		m.Events/m.Turns, m.Engine, m.Engine/m.Held, m.Held, m.Engine/m.Wire, m.Wire, m.State)
+		m.Events/m.Turns, m.Engine, m.Engine/m.Held, m.Held, m.Engine/m.Wire, m.Wire, m.State,
+		p.Rows, float64(p.Bytes)/1e6, p.Wall.Median, p.Wall.Min, p.Wall.Max, float64(p.Rows)/p.Wall.Median, p.ReplayPerDecode.Median, p.ReplayPerDecode.Min, p.ReplayPerDecode.Max)
 	return err
 }

@@ -1,8 +1,13 @@
 package main
 
 import (
+	"bytes"
 	"context"
 	"fmt"
+	"io/fs"
+	"os"
+	"path/filepath"
+	"strings"
 	"time"
 
 	"github.com/jackc/pgx/v5/pgxpool"
@@ -57,21 +62,45 @@ type Window struct {
 
 // files are the window's, of all topics.
 func (w Window) files(ctx context.Context, pool *pgxpool.Pool) ([]feed.LedgerFile, error) {
-	if from, to := time.Time(w.From), time.Time(w.To); !to.IsZero() && !from.Before(to) {
-		return nil, usagef("--from %s is not before --to %s", from.Format(time.RFC3339), to.Format(time.RFC3339))
+	if err := w.check(); err != nil {
+		return nil, err
 	}
 	files, err := feed.LedgerFiles(ctx, pool)
 	return feed.Between(files, time.Time(w.From), time.Time(w.To)), err
 }
 
-// eachLedger visits the rows of the window's files, file by file in the order of the log.
-func (p LedgerPlaces) eachLedger(ctx context.Context, command string, w Window, visit func([]ledger.Row)) error {
-	pool, store, err := p.open(ctx, command)
+func (w Window) check() error {
+	if from, to := time.Time(w.From), time.Time(w.To); !to.IsZero() && !from.Before(to) {
+		return usagef("--from %s is not before --to %s", from.Format(time.RFC3339), to.Format(time.RFC3339))
+	}
+	return nil
+}
+
+// has says whether the row settled in the window.
+func (w Window) has(row *ledger.Row) bool {
+	from, to := time.Time(w.From), time.Time(w.To)
+	return !row.SettledAt.Before(from) && (to.IsZero() || row.SettledAt.Before(to))
+}
+
+// LedgerSource is ledger files: those of the house, or some on disk.
+type LedgerSource struct {
+	LedgerPlaces `embed:""`
+	Window       `embed:""`
+	Paths        []string `arg:"" optional:"" placeholder:"PATH" help:"Ledger files, or folders of them as of ledger pull, instead of the house's own."`
+}
+
+// each visits the files, one after the other: the house's in the order of the log, of the window only, and those on disk
+// as they are named.
+func (s LedgerSource) each(ctx context.Context, command string, visit func(*arrowfile.LedgerReader) error) error {
+	if len(s.Paths) > 0 {
+		return s.onDisk(ctx, visit)
+	}
+	pool, store, err := s.open(ctx, command)
 	if err != nil {
 		return err
 	}
 	defer pool.Close()
-	files, err := w.files(ctx, pool)
+	files, err := s.files(ctx, pool)
 	if err != nil {
 		return err
 	}
@@ -80,13 +109,78 @@ func (p LedgerPlaces) eachLedger(ctx context.Context, command string, w Window, 
 		if err != nil {
 			return err
 		}
-		rows, err := arrowfile.ReadLedger(body)
-		if err != nil {
+		if err := visitLedger(bytes.NewReader(body), visit); err != nil {
 			return fmt.Errorf("%s: %w", l.Key, err)
 		}
-		visit(rows)
 	}
 	return nil
+}
+
+func (s LedgerSource) onDisk(ctx context.Context, visit func(*arrowfile.LedgerReader) error) error {
+	if err := s.check(); err != nil {
+		return err
+	}
+	seen := map[string]bool{}
+	for _, path := range s.Paths {
+		found := false
+		err := filepath.WalkDir(path, func(name string, d fs.DirEntry, err error) error {
+			if err != nil || d.IsDir() || (name != path && !strings.HasSuffix(name, ".parquet")) {
+				return err
+			}
+			found = true
+			if err := ctx.Err(); err != nil {
+				return err
+			}
+			absolute, err := filepath.Abs(name)
+			if err != nil {
+				return err
+			}
+			if seen[absolute] {
+				return usagef("%s is named twice: its turns would count twice", name)
+			}
+			seen[absolute] = true
+			file, err := os.Open(name)
+			if err != nil {
+				return err
+			}
+			defer file.Close()
+			if err := visitLedger(file, visit); err != nil {
+				return fmt.Errorf("%s: %w", name, err)
+			}
+			return nil
+		})
+		if err != nil {
+			return err
+		}
+		if !found {
+			return usagef("%s holds no Parquet file: pull the ledger with `millrace ledger pull`", path)
+		}
+	}
+	return nil
+}
+
+func visitLedger(body arrowfile.Body, visit func(*arrowfile.LedgerReader) error) error {
+	file, err := arrowfile.OpenLedger(body)
+	if err != nil {
+		return err
+	}
+	return visit(file)
+}
+
+// rows are those that settled in the window.
+func (s LedgerSource) rows(ctx context.Context, command string) ([]ledger.Row, error) {
+	var rows []ledger.Row
+	err := s.each(ctx, command, func(file *arrowfile.LedgerReader) error {
+		return file.Each(func(some []ledger.Row) error {
+			for i := range some {
+				if s.has(&some[i]) {
+					rows = append(rows, some[i])
+				}
+			}
+			return nil
+		})
+	})
+	return rows, err
 }
 
 // moment is a time as a flag: a day (its beginning, UTC) or a time with its zone.

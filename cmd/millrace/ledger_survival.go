@@ -3,20 +3,15 @@ package main
 import (
 	"context"
 	"fmt"
-	"io/fs"
-	"os"
-	"path/filepath"
-	"strings"
 
 	"millrace/distill/survival"
 	"millrace/internal/arrowfile"
+	"millrace/schemas/ledger"
 )
 
 // LedgerSurvival is ledger survival.
 type LedgerSurvival struct {
-	LedgerPlaces `embed:""`
-	Window       `embed:""`
-	Dir          string `arg:"" optional:"" type:"existingdir" help:"A folder of ledger files, as of ledger pull, instead of the places."`
+	LedgerSource `embed:""`
 }
 
 // Help is what 'millrace ledger survival --help' adds.
@@ -29,16 +24,16 @@ rewarded is what survives. Near 0: the reward measures something else. Judge a v
 // Run implements the command.
 func (c *LedgerSurvival) Run(ctx context.Context, out *Output) error {
 	tally := survival.New()
-	read := func(ctx context.Context, tally *survival.Tally) error {
-		return c.eachLedger(ctx, "ledger survival", c.Window, tally.Add)
+	if len(c.Paths) > 0 && c.Window != (Window{}) {
+		return usagef("--from and --to choose among the house's files; of those on disk everything is read")
 	}
-	if c.Dir != "" {
-		if c.Window != (Window{}) {
-			return usagef("--from and --to choose among the files at the places; of a folder everything is read")
-		}
-		read = c.readFolder
-	}
-	if err := read(ctx, tally); err != nil {
+	err := c.each(ctx, "ledger survival", func(file *arrowfile.LedgerReader) error {
+		return file.Each(func(rows []ledger.Row) error {
+			tally.Add(rows)
+			return nil
+		})
+	})
+	if err != nil {
 		return err
 	}
 	versions := tally.Correlations()
@@ -63,28 +58,4 @@ func coefficient(r *float64) string {
 		return "–"
 	}
 	return fmt.Sprintf("%+.3f", *r)
-}
-
-func (c *LedgerSurvival) readFolder(_ context.Context, tally *survival.Tally) error {
-	found := false
-	err := filepath.WalkDir(c.Dir, func(path string, d fs.DirEntry, err error) error {
-		if err != nil || d.IsDir() || !strings.HasSuffix(path, ".parquet") {
-			return err
-		}
-		found = true
-		body, err := os.ReadFile(path)
-		if err != nil {
-			return err
-		}
-		rows, err := arrowfile.ReadLedger(body)
-		if err != nil {
-			return fmt.Errorf("%s: %w", path, err)
-		}
-		tally.Add(rows)
-		return nil
-	})
-	if err == nil && !found {
-		err = usagef("%s holds no Parquet file: pull the ledger with `millrace ledger pull`", c.Dir)
-	}
-	return err
 }

@@ -217,8 +217,8 @@ func TestLedgerSurvival(t *testing.T) {
 	require.Contains(t, strings.Join(strings.Fields(text), " "), "base 4 +0.300 0.325 +0.752 +0.800")
 	dir := filepath.Join(t.TempDir(), "copy")
 	require.NoError(t, (&LedgerPull{LedgerPlaces: w.places, Dir: dir}).Run(t.Context(), &Output{Out: &bytes.Buffer{}}))
-	require.Equal(t, run(LedgerSurvival{}, true), run(LedgerSurvival{Dir: dir}, true), "a copy says the same")
-	err := (&LedgerSurvival{Dir: t.TempDir()}).Run(t.Context(), &Output{Out: &bytes.Buffer{}})
+	require.Equal(t, run(LedgerSurvival{}, true), run(LedgerSurvival{LedgerSource: LedgerSource{Paths: []string{dir}}}, true), "a copy says the same")
+	err := (&LedgerSurvival{LedgerSource: LedgerSource{Paths: []string{t.TempDir()}}}).Run(t.Context(), &Output{Out: &bytes.Buffer{}})
 	require.ErrorContains(t, err, "holds no Parquet file")
 }
 

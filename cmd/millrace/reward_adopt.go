@@ -2,18 +2,12 @@ package main
 
 import (
 	"context"
-	"errors"
 	"fmt"
 	"io"
-	"time"
 
 	"millrace/checkpoint"
 	"millrace/checkpoint/adoption"
-	"millrace/distill/baseline"
 	"millrace/distill/rehearsal"
-	"millrace/feed"
-	"millrace/internal/arrowfile"
-	"millrace/schemas/ledger"
 	"millrace/schemas/rewardspec"
 )
 
@@ -41,9 +35,6 @@ turns that settle after it are scored by the new spec, and no row that was writt
   millrace reward adopt mine.yaml --why "..." --dry-run -o json
   millrace reward status`
 }
-
-// interval is how much of the ledger makes a baseline where nothing else is said.
-const interval = 5 * time.Hour
 
 // Run implements the command.
 func (c *RewardAdopt) Run(ctx context.Context, out *Output) error {
@@ -130,26 +121,7 @@ func (c *RewardAdopt) baseline(ctx context.Context, out *Output, spec *rewardspe
 		out.Print("baseline %s", b.Version)
 		return string(document), nil
 	}
-	places := LedgerPlaces{Postgres: c.Postgres, Objects: c.Objects, Data: c.Data}
-	rows, err := ledgerRows(ctx, places, c.Window)
-	if err != nil {
-		return "", fmt.Errorf("reading the interval's ledger: %w", err)
-	}
-	if len(rows) == 0 {
-		return "", usagef("no turn has settled in the interval; choose it by --from and --to, or adopt with --baseline v0 or keep")
-	}
-	last := rows[0].SettledAt
-	for i := range rows {
-		if rows[i].SettledAt.After(last) {
-			last = rows[i].SettledAt
-		}
-	}
-	b, err := baseline.Compute(spec, rows, baseline.Options{
-		Version: "b-" + last.UTC().Format("20060102T150405Z") + "-" + arrowfile.SHA256(specDocument)[:8],
-	})
-	if errors.Is(err, baseline.ErrNoRewards) {
-		return "", usagef("%v", err)
-	}
+	b, n, err := computed(ctx, LedgerSource{LedgerPlaces: LedgerPlaces{Postgres: c.Postgres, Objects: c.Objects, Data: c.Data}, Window: c.Window}, spec, specDocument)
 	if err != nil {
 		return "", err
 	}
@@ -157,38 +129,8 @@ func (c *RewardAdopt) baseline(ctx context.Context, out *Output, spec *rewardspe
 	if err != nil {
 		return "", err
 	}
-	out.Print("baseline %s of %d ledger rows: value %+.3f of %.0f units, %d strata", b.Version, len(rows), b.Global.Value, b.Global.Units, len(b.Strata))
+	out.Print("baseline %s of %d ledger rows: value %+.3f of %.0f units, %d strata", b.Version, n, b.Global.Value, b.Global.Units, len(b.Strata))
 	return string(text), nil
-}
-
-// ledgerRows are the rows that settled in the window; without one, in the interval before the newest file's end.
-func ledgerRows(ctx context.Context, places LedgerPlaces, w Window) ([]ledger.Row, error) {
-	if w == (Window{}) {
-		pool, _, err := places.open(ctx, "reward adopt")
-		if err != nil {
-			return nil, err
-		}
-		defer pool.Close()
-		all, err := feed.LedgerFiles(ctx, pool)
-		if err != nil {
-			return nil, err
-		}
-		for _, l := range all {
-			if start := l.End.Add(-interval); start.After(time.Time(w.From)) {
-				w.From = moment(start)
-			}
-		}
-	}
-	var rows []ledger.Row
-	from, to := time.Time(w.From), time.Time(w.To)
-	err := places.eachLedger(ctx, "reward adopt", w, func(of []ledger.Row) {
-		for i := range of {
-			if at := of[i].SettledAt; !at.Before(from) && (to.IsZero() || at.Before(to)) {
-				rows = append(rows, of[i])
-			}
-		}
-	})
-	return rows, err
 }
 
 // RewardStatus shows what is in force.

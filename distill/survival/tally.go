@@ -6,6 +6,9 @@ import (
 	"slices"
 	"time"
 
+	"gonum.org/v1/gonum/stat"
+
+	"millrace/distill/correlation"
 	"millrace/schemas/ledger"
 )
 
@@ -100,8 +103,8 @@ func (t *Tally) Correlations() []Correlation {
 	for _, version := range slices.Sorted(maps.Keys(rewards)) {
 		x, y := rewards[version], survivals[version]
 		out = append(out, Correlation{
-			PolicyVersion: version, Turns: len(x), Reward: average(x), Survival: average(y),
-			Pearson: pearson(x, y), Spearman: pearson(ranks(x), ranks(y)),
+			PolicyVersion: version, Turns: len(x), Reward: stat.Mean(x, nil), Survival: stat.Mean(y, nil),
+			Pearson: correlation.Pearson(x, y), Spearman: correlation.Spearman(x, y),
 		})
 	}
 	return out

@@ -73,10 +73,3 @@ func TestCorrelations(t *testing.T) {
 	require.Equal(t, got, again.Correlations())
 	require.Equal(t, []Correlation{}, New().Correlations())
 }
-
-func TestRanks(t *testing.T) {
-	t.Parallel()
-	require.Equal(t, []float64{4, 1.5, 3, 1.5}, ranks([]float64{9, -1, 3, -1}))
-	require.Empty(t, ranks(nil))
-	require.Nil(t, pearson([]float64{1, 2}, []float64{1, 2}), "of two it would always be 1")
-}

@@ -11,7 +11,6 @@ import (
 	"github.com/apache/arrow/go/v17/arrow/array"
 	"github.com/apache/arrow/go/v17/parquet"
 	"github.com/apache/arrow/go/v17/parquet/compress"
-	"github.com/apache/arrow/go/v17/parquet/file"
 	"github.com/apache/arrow/go/v17/parquet/pqarrow"
 
 	"millrace/schemas/ledger"
@@ -125,88 +124,6 @@ func sameValues(a, b arrow.Array) bool {
 		return a.Len() == b.Len()
 	}
 	return array.Equal(a, b)
-}
-
-// ReadLedger decodes a ledger file. Columns that this build doesn't know are left out, signals that the file
-// doesn't know are null; every row has one value for each of ledger.Signals. It never panics, but takes a
-// corrupt file's word for many things: compare size and SHA-256 first.
-func ReadLedger(body []byte) (rows []ledger.Row, err error) {
-	defer recovered("read ledger", &err)
-	err = eachRowGroup(body, func(arrays []arrow.Array, n int) error {
-		first := len(rows)
-		rows = append(rows, make([]ledger.Row, n)...)
-		signals := make([]ledger.Value, n*len(ledger.Signals))
-		for i := range rows[first:] {
-			rows[first+i].Signals, signals = signals[:len(ledger.Signals):len(ledger.Signals)], signals[len(ledger.Signals):]
-		}
-		for i, c := range ledgerColumns {
-			if arrays[i] == nil {
-				continue
-			}
-			if err := c.checked(arrays[i], n); err != nil {
-				return err
-			}
-			c.read(arrays[i], rows[first:])
-		}
-		return nil
-	})
-	if err != nil {
-		return nil, fmt.Errorf("read ledger: %w", err)
-	}
-	return rows, nil
-}
-
-// eachRowGroup gives a file's columns, row group by row group, in the order of ledgerColumns; nil for a nullable column that the
-// file doesn't have.
-func eachRowGroup(body []byte, visit func(arrays []arrow.Array, rows int) error) error {
-	reader, err := file.NewParquetReader(bytes.NewReader(body))
-	if err != nil {
-		return err
-	}
-	defer reader.Close()
-	md := reader.MetaData()
-	if v := md.KeyValueMetadata().FindValue("millrace.schema"); v == nil || *v != ledger.SchemaVersion {
-		return fmt.Errorf("not a ledger file of schema version %s", ledger.SchemaVersion)
-	}
-	if v := md.KeyValueMetadata().FindValue("millrace.rows"); v == nil || *v != strconv.FormatInt(reader.NumRows(), 10) {
-		return fmt.Errorf("%d rows, and its metadata says otherwise", reader.NumRows())
-	}
-	arrowReader, err := pqarrow.NewFileReader(reader, pqarrow.ArrowReadProperties{}, allocator)
-	if err != nil {
-		return err
-	}
-	schema, err := arrowReader.Schema()
-	if err != nil {
-		return err
-	}
-	place := make([]int, len(ledgerColumns))
-	for i, c := range ledgerColumns {
-		found := schema.FieldIndices(c.name)
-		switch {
-		case len(found) == 1:
-			place[i] = found[0]
-		case len(found) == 0 && c.nullable:
-			place[i] = -1
-		default:
-			return fmt.Errorf("%d columns named %s, not one", len(found), c.name)
-		}
-	}
-	for g := range reader.NumRowGroups() {
-		rows := md.RowGroup(g).NumRows()
-		arrays := make([]arrow.Array, len(place))
-		for i, p := range place {
-			if p < 0 {
-				continue
-			}
-			if arrays[i], err = readColumn(arrowReader, ledgerColumns[i].name, p, g); err != nil {
-				return fmt.Errorf("row group %d, column %s: %w", g, ledgerColumns[i].name, err)
-			}
-		}
-		if err := visit(arrays, int(rows)); err != nil {
-			return err
-		}
-	}
-	return nil
 }
 
 // readColumn reads one column of one row group on this goroutine. pqarrow's ReadTable and its reader of structs start

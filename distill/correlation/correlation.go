@@ -1,4 +1,4 @@
-package survival
+package correlation
 
 import (
 	"cmp"
@@ -6,15 +6,15 @@ import (
 	"slices"
 )
 
-// leastTurns is the number below which a correlation is no statement: of two turns it is always −1 or 1.
-const leastTurns = 3
+// leastPairs is the number below which a correlation is no statement: of two pairs it is always −1 or 1.
+const leastPairs = 3
 
-// pearson is the linear correlation of two equally long series; nil if there are too few, or one of them doesn't vary.
-func pearson(x, y []float64) *float64 {
-	if len(x) < leastTurns {
+// Pearson is the linear correlation of two equally long series; nil if there are too few, or one of them doesn't vary.
+func Pearson(x, y []float64) *float64 {
+	if len(x) < leastPairs {
 		return nil
 	}
-	mx, my := average(x), average(y)
+	mx, my := mean(x), mean(y)
 	var xy, xx, yy float64
 	for i := range x {
 		dx, dy := x[i]-mx, y[i]-my
@@ -26,6 +26,9 @@ func pearson(x, y []float64) *float64 {
 	r := max(-1, min(1, xy/math.Sqrt(xx*yy)))
 	return &r
 }
+
+// Spearman is the correlation of the values' places in their order; equal values share the mean of their places.
+func Spearman(x, y []float64) *float64 { return Pearson(ranks(x), ranks(y)) }
 
 // ranks are the places of the values in their order, from 1; equal ones share the mean of their places.
 func ranks(x []float64) []float64 {
@@ -48,7 +51,7 @@ func ranks(x []float64) []float64 {
 	return out
 }
 
-func average(x []float64) float64 {
+func mean(x []float64) float64 {
 	var sum float64
 	for _, v := range x {
 		sum += v

@@ -1,0 +1,2 @@
+// Package correlation says how far two series of numbers go together.
+package correlation
