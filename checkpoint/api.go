@@ -54,6 +54,7 @@ func (a *API) Handler() http.Handler {
 		{"GET /v1/cuts", auth.ShardsRead, a.cuts},
 		{"GET /v1/cuts/{id}", auth.ShardsRead, a.cut},
 		{"POST /v1/cuts", auth.ReleasesWrite, a.askForCut},
+		{"POST /v1/cuts/{id}/without", auth.ReleasesWrite, a.goOnWithout},
 		{"POST /v1/candidates", auth.CandidatesWrite, a.submit},
 		{"GET /v1/candidates", auth.GatesRead, a.candidates},
 		{"GET /v1/candidates/{id}", auth.GatesRead, a.candidate},
@@ -133,7 +134,7 @@ func (a *API) fail(w http.ResponseWriter, r *http.Request, err error) {
 		status, failure = http.StatusBadRequest, Failure{Error: "malformed", Message: bad.message}
 	case errors.Is(err, candidate.ErrNotFound), errors.Is(err, cut.ErrNotFound), errors.Is(err, experiment.ErrNotFound), errors.Is(err, experiment.ErrNoVerdict), errors.Is(err, objstore.ErrNotFound):
 		status, failure = http.StatusNotFound, Failure{Error: "not_found", Message: err.Error()}
-	case errors.As(err, &transition), errors.Is(err, release.ErrLiveExists), errors.Is(err, release.ErrNoLive), errors.Is(err, release.ErrNothingToUse), errors.Is(err, release.ErrOtherBase), errors.Is(err, schedule.ErrNotStarted), errors.Is(err, adoption.ErrNone):
+	case errors.As(err, &transition), errors.Is(err, release.ErrLiveExists), errors.Is(err, release.ErrNoLive), errors.Is(err, release.ErrNothingToUse), errors.Is(err, release.ErrOtherBase), errors.Is(err, schedule.ErrNotStarted), errors.Is(err, cut.ErrNotWaiting), errors.Is(err, adoption.ErrNone):
 		status, failure = http.StatusConflict, Failure{Error: "conflict", Message: err.Error()}
 	default:
 		a.Log.Error("checkpoint: a request failed", "method", r.Method, "path", r.URL.Path, "error", err)
@@ -176,11 +177,52 @@ func (a *API) cuts(r *http.Request) (any, error) {
 	return map[string]any{"cuts": orEmpty(all)}, err
 }
 
-func (a *API) cut(r *http.Request) (any, error) { return cut.Get(r.Context(), a.DB, r.PathValue("id")) }
+func (a *API) cut(r *http.Request) (any, error) {
+	return ReadCut(r.Context(), a.DB, r.PathValue("id"), a.Now())
+}
+
+// goOnWithout is a person's decision that a cut, or the last one, no longer waits for a partition.
+func (a *API) goOnWithout(r *http.Request) (any, error) {
+	d := struct {
+		Partition *int   `json:"partition"`
+		Why       string `json:"why"`
+	}{}
+	if err := read(r, &d); err != nil {
+		return nil, err
+	}
+	if d.Partition == nil || d.Why == "" {
+		return nil, badRequest{"partition and why: both are needed, for the record"}
+	}
+	id := r.PathValue("id")
+	err := a.tx(r.Context(), func(tx pgx.Tx) error {
+		if id == "last" {
+			switch last, err := cut.Last(r.Context(), tx); {
+			case err != nil:
+				return err
+			case last == nil:
+				return fmt.Errorf("%w: there is no cut yet", cut.ErrNotWaiting)
+			default:
+				id = last.ID
+			}
+		}
+		return cut.GoOnWithout(r.Context(), tx, id, cut.Absence{Partition: *d.Partition, Who: who(r), Why: d.Why, At: a.Now()})
+	})
+	if err != nil {
+		return nil, err
+	}
+	return ReadCut(r.Context(), a.DB, id, a.Now())
+}
 
 func (a *API) askForCut(r *http.Request) (any, error) {
-	err := a.tx(r.Context(), func(tx pgx.Tx) error { return schedule.Ask(r.Context(), tx, who(r)) })
-	return map[string]string{"asked_by": who(r)}, err
+	var asked string
+	err := a.tx(r.Context(), func(tx pgx.Tx) (err error) {
+		if _, err := release.Live(r.Context(), tx); err != nil {
+			return err // nobody would ever serve the request
+		}
+		asked, err = schedule.Ask(r.Context(), tx, who(r))
+		return err
+	})
+	return map[string]string{"asked_by": asked}, err
 }
 
 func (a *API) submit(r *http.Request) (c any, err error) {
@@ -201,7 +243,11 @@ func (a *API) candidates(r *http.Request) (any, error) {
 }
 
 func (a *API) candidate(r *http.Request) (any, error) {
-	return candidate.Get(r.Context(), a.DB, r.PathValue("id"))
+	c, err := candidate.Get(r.Context(), a.DB, r.PathValue("id"))
+	if err != nil {
+		return nil, err
+	}
+	return CandidateReport{Candidate: c, Next: NextOf(c, a.Now())}, nil
 }
 
 func (a *API) verdict(r *http.Request) (any, error) {
@@ -250,13 +296,30 @@ type Status struct {
 	Cut        *cut.Cut               `json:"cut,omitempty"`        // the last one
 	Candidate  *candidate.Candidate   `json:"candidate,omitempty"`  // in flight, or the last one
 	Experiment *experiment.Experiment `json:"experiment,omitempty"` // of that candidate
-	NextCut    *time.Time             `json:"next_cut,omitempty"`
+	// Next is the step that the cut or the candidate waits for, with its deadline.
+	Next    *Deadline  `json:"next,omitempty"`
+	NextCut *time.Time `json:"next_cut,omitempty"` // by rows: at the latest
+	ByRows  *ByRows    `json:"by_rows,omitempty"`  // if cuts are due by rows
 }
 
-func (a *API) status(r *http.Request) (any, error) { return ReadStatus(r.Context(), a.DB, a.Now()) }
+// ByRows is how far it is to the next cut where cuts are due by rows.
+type ByRows struct {
+	Waiting  int64     `json:"waiting"` // rows of the live version that no cut has
+	At       int64     `json:"at"`      // so many make one due …
+	Earliest time.Time `json:"earliest"`
+}
+
+// String reads "at 2000 rows (312 wait), not before 2026-03-02 07:00".
+func (b ByRows) String() string {
+	return fmt.Sprintf("at %d rows (%d wait), not before %s", b.At, b.Waiting, b.Earliest.UTC().Format("2006-01-02 15:04"))
+}
+
+func (a *API) status(r *http.Request) (any, error) {
+	return ReadStatus(r.Context(), a.DB, a.Topic, a.Now())
+}
 
 // ReadStatus reads where everything stands.
-func ReadStatus(ctx context.Context, db *pgxpool.Pool, now time.Time) (*Status, error) {
+func ReadStatus(ctx context.Context, db *pgxpool.Pool, topic string, now time.Time) (*Status, error) {
 	s := &Status{Now: now.UTC()}
 	return s, pgx.BeginFunc(ctx, db, func(tx pgx.Tx) error {
 		var err error
@@ -276,13 +339,23 @@ func ReadStatus(ctx context.Context, db *pgxpool.Pool, now time.Time) (*Status, 
 				return err
 			}
 		}
-		plan, err := schedule.Load(ctx, tx)
+		if s.Cut != nil && s.Cut.State.Open() {
+			s.Next = nextOfCut(s.Cut, now)
+		} else if s.Candidate != nil {
+			s.Next = NextOf(s.Candidate, now)
+		}
+		plan, err := schedule.Load(ctx, tx, now)
 		if errors.Is(err, schedule.ErrNotStarted) {
 			return nil
 		}
-		if err == nil {
-			next := plan.Upcoming(now)
-			s.NextCut = &next
+		if err != nil {
+			return err
+		}
+		next := plan.Upcoming(now)
+		s.NextCut = &next
+		if plan.ByRows.Rows > 0 && s.Live != nil {
+			s.ByRows = &ByRows{At: plan.ByRows.Rows, Earliest: plan.Earliest()}
+			s.ByRows.Waiting, err = cut.Waiting(ctx, tx, topic, s.Live.Version)
 		}
 		return err
 	})

@@ -125,17 +125,24 @@ func (c *Control) lead(ctx context.Context) {
 	clock.Start()
 	defer clock.Stop()
 	var publishing sync.WaitGroup
-	publishing.Go(func() { c.repeat(ctx, nil, []part{c.publication()}) })
-	c.repeat(ctx, wake, c.steps())
+	publishing.Go(func() { c.repeat(ctx, nil, []part{c.publication()}, nil) })
+	c.repeat(ctx, wake, c.steps(), c.inTime)
 	publishing.Wait()
 }
 
-// repeat passes every few seconds, and when it is woken, until the context ends.
-func (c *Control) repeat(ctx context.Context, wake <-chan struct{}, parts []part) {
+// repeat passes every few seconds, and when it is woken, until the context ends. What may says no to does not pass.
+func (c *Control) repeat(ctx context.Context, wake <-chan struct{}, parts []part, may func(context.Context, time.Time) error) {
 	tick := time.NewTicker(c.cfg.Every)
 	defer tick.Stop()
 	for {
-		if err := c.pass(ctx, time.Now(), parts); err != nil && ctx.Err() == nil {
+		now, err := time.Now(), error(nil)
+		if may != nil {
+			err = may(ctx, now)
+		}
+		if err == nil {
+			err = c.pass(ctx, now, parts)
+		}
+		if err != nil && ctx.Err() == nil {
 			c.deps.Log.Error("checkpoint: a pass failed; the next one tries again", "error", err)
 		}
 		select {
@@ -147,6 +154,24 @@ func (c *Control) repeat(ctx context.Context, wake <-chan struct{}, parts []part
 	}
 }
 
+// inTime compares the clock of this process with Postgres's. Deadlines end candidates, so a clock that jumps by a day
+// must not be believed before a second one agrees.
+func (c *Control) inTime(ctx context.Context, now time.Time) error {
+	ctx, cancel := context.WithTimeout(ctx, c.cfg.StepFor)
+	defer cancel()
+	var theirs time.Time
+	asked := time.Now()
+	if err := c.deps.DB.QueryRow(ctx, `select clock_timestamp()`).Scan(&theirs); err != nil {
+		return fmt.Errorf("checkpoint: ask Postgres for the time: %w", err)
+	}
+	took := time.Since(asked) // monotonic
+	if skew := now.Sub(theirs).Abs(); skew > c.cfg.MaxSkew+took {
+		return fmt.Errorf("checkpoint: this process's clock says %s, Postgres's %s: nothing is decided by time until they agree within %s; set the wrong one right",
+			now.UTC().Format(time.RFC3339), theirs.UTC().Format(time.RFC3339), c.cfg.MaxSkew)
+	}
+	return nil
+}
+
 // slots reads the schedule from Postgres at each turn, since another process may have moved it.
 type slots struct{ c *Control }
 
@@ -154,9 +179,12 @@ type slots struct{ c *Control }
 func (s slots) Next(t time.Time) time.Time {
 	ctx, cancel := context.WithTimeout(context.Background(), 5*time.Second)
 	defer cancel()
-	plan, err := schedule.Load(ctx, s.c.deps.DB)
+	plan, err := schedule.Load(ctx, s.c.deps.DB, t)
 	if err != nil {
 		return t.Add(s.c.cfg.Every) // the passes go on all the same; their error is logged
+	}
+	if plan.ByRows.Rows > 0 {
+		return t.Add(s.c.cfg.Every) // any moment
 	}
 	return plan.Next(t)
 }

@@ -288,3 +288,11 @@ func (w *world) whole() string {
 	}
 	return b.String()
 }
+
+// goOnWithout is a person's decision.
+func (w *world) goOnWithout(id string, partition int) {
+	w.t.Helper()
+	w.tx(func(tx pgx.Tx) error {
+		return cut.GoOnWithout(w.t.Context(), tx, id, cut.Absence{Partition: partition, Who: "ann", Why: "its disk is gone", At: start})
+	})
+}

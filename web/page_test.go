@@ -43,7 +43,7 @@ func example() Status {
 			{ID: "cand-1", Version: "cand-1", Cut: "cut-1", State: "promoted", At: at},
 			{ID: "cand-2", Version: "weights-<b>", Cut: "cut-2", State: "timed_out", At: at, Reason: "no submission by 14:45"},
 		},
-		NextCutAt: at.Add(15 * time.Minute),
+		NextCutAt: at.Add(15 * time.Minute), ByRows: "at 2000 rows (312 wait), not before 2026-03-01 07:30", Next: "submit by 08:00, 23 min left",
 	}
 }
 
@@ -89,6 +89,7 @@ func TestPageShowsTheFacts(t *testing.T) {
 	for _, want := range []string{
 		"cand-1", "SHIP", "kept edits win", "2,051 units", "p = .713", "&#43;8.6 % [&#43;5.2, &#43;12.0]", "no data yet",
 		"309,812", "balanced", "4,112 sessions", "39.1 MiB", "timed out: no submission by 14:45", "weights-&lt;b&gt;", "postgres 15 (local)",
+		"next cut at 2000 rows (312 wait), not before 2026-03-01 07:30, at the latest", "· next: submit by 08:00, 23 min left",
 	} {
 		require.Contains(t, page, want)
 	}

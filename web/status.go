@@ -26,6 +26,10 @@ type Status struct {
 	Cuts       []Cut       `json:"cuts"`
 	Candidates []Candidate `json:"candidates"`
 	NextCutAt  time.Time   `json:"next_cut_at,omitzero"`
+	// Next is what the cut or the candidate waits for: "submit by 06:00, 23 min left".
+	Next string `json:"next,omitempty"`
+	// ByRows says how far it is to the next cut where cuts are due by rows; then NextCutAt is the latest time.
+	ByRows string `json:"by_rows,omitempty"`
 	// Alarms are sentences of monitors and halted partitions, each with what to do.
 	Alarms []string `json:"alarms"`
 }

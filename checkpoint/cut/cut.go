@@ -28,13 +28,18 @@ type Cut struct {
 	ID         string     `json:"id"` // cut-N
 	Number     int64      `json:"number"`
 	DueAt      time.Time  `json:"due_at"`
-	Cause      string     `json:"cause"` // "schedule", or who asked for it
-	Base       string     `json:"base"`  // the policy version whose rows it takes
+	Slot       *time.Time `json:"slot,omitempty"` // of the schedule; a slot has one cut. None: it was asked for
+	Cause      string     `json:"cause"`          // "schedule", or who asked for it
+	Base       string     `json:"base"`           // the policy version whose rows it takes
 	Topic      string     `json:"topic"`
 	Partitions int        `json:"partitions"`
 	Seed       string     `json:"-"`
 	State      State      `json:"state"`
 	Reason     string     `json:"reason,omitempty"` // why skipped, or what it waits for
+	Packing    *Packing   `json:"-"`                // the rules that it is packed by, as they stood when it was begun
+	Without    []Absence  `json:"without,omitempty"`
+	MarkBy     time.Time  `json:"mark_by"`   // partitions that have not passed the mark by then are named
+	SubmitBy   time.Time  `json:"submit_by"` // a cut that is not packed by then is skipped
 	MarkedAt   *time.Time `json:"marked_at,omitempty"`
 	PackedAt   *time.Time `json:"packed_at,omitempty"`
 	Balance
@@ -80,7 +85,8 @@ type querier interface {
 }
 
 const selectCuts = `
-	select id, number, due_at, cause, base, topic, partitions, seed, state, reason, marked_at, packed_at,
+	select id, number, due_at, slot, cause, base, topic, partitions, seed, state, reason, packing, coalesce(mark_by, due_at), coalesce(submit_by, due_at), marked_at, packed_at,
+		(select jsonb_agg(jsonb_build_object('partition', a.partition, 'who', a.who, 'why', a.why, 'at', a.at) order by a.partition) from cut_absence a where a.cut = cut.id),
 		rows_in_shards, rows_taken, rows_superseded, rows_stale, rows_capped, tokens, units,
 		tokenizer_digest, chat_template_digest, coalesce(manifest_key, ''), coalesce(manifest_sha256, '')
 	from cut `
@@ -127,14 +133,18 @@ func load(ctx context.Context, q querier, sql string, args ...any) ([]Cut, error
 	}
 	out, err := pgx.CollectRows(rows, func(row pgx.CollectableRow) (Cut, error) {
 		var c Cut
-		err := row.Scan(&c.ID, &c.Number, &c.DueAt, &c.Cause, &c.Base, &c.Topic, &c.Partitions, &c.Seed, &c.State, &c.Reason, &c.MarkedAt, &c.PackedAt,
+		err := row.Scan(&c.ID, &c.Number, &c.DueAt, &c.Slot, &c.Cause, &c.Base, &c.Topic, &c.Partitions, &c.Seed, &c.State, &c.Reason, &c.Packing, &c.MarkBy, &c.SubmitBy, &c.MarkedAt, &c.PackedAt,
+			&c.Without,
 			&c.InShards, &c.Taken, &c.Superseded, &c.Stale, &c.Capped, &c.Tokens, &c.Units,
 			&c.TokenizerDigest, &c.ChatTemplateDigest, &c.ManifestKey, &c.ManifestSHA256)
-		c.DueAt = c.DueAt.UTC()
-		for _, t := range []*time.Time{c.MarkedAt, c.PackedAt} {
+		c.DueAt, c.MarkBy, c.SubmitBy = c.DueAt.UTC(), c.MarkBy.UTC(), c.SubmitBy.UTC()
+		for _, t := range []*time.Time{c.Slot, c.MarkedAt, c.PackedAt} {
 			if t != nil {
 				*t = t.UTC()
 			}
+		}
+		for i := range c.Without {
+			c.Without[i].At = c.Without[i].At.UTC()
 		}
 		return c, err
 	})

@@ -24,6 +24,8 @@ type Manifest struct {
 	ChatTemplateDigest string  `json:"chat_template_digest,omitempty"`
 	Parts              []Part  `json:"parts"`  // in this order
 	Shards             []Shard `json:"shards"` // every shard that the cut counts, taken or not
+	// Partitions that a person let the cut go on without; nothing of them is in Shards.
+	Without []Absence `json:"without,omitempty"`
 }
 
 // Part is one file of the cut: Arrow IPC, zstd.

@@ -32,9 +32,9 @@ func Begin(ctx context.Context, tx pgx.Tx, c Cut) (*Cut, error) {
 		c.Seed = hex.EncodeToString(sum[:8])
 	}
 	_, err = tx.Exec(ctx, `
-		insert into cut (id, number, due_at, cause, base, topic, partitions, seed, state, reason)
-		values ($1, $2, $3, $4, $5, $6, $7, $8, $9, $10)`,
-		c.ID, c.Number, c.DueAt.UTC(), c.Cause, c.Base, c.Topic, c.Partitions, c.Seed, c.State, c.Reason)
+		insert into cut (id, number, due_at, slot, cause, base, topic, partitions, seed, state, reason, packing, mark_by, submit_by)
+		values ($1, $2, $3, $4, $5, $6, $7, $8, $9, $10, $11, $12, $13, $14)`,
+		c.ID, c.Number, c.DueAt.UTC(), c.Slot, c.Cause, c.Base, c.Topic, c.Partitions, c.Seed, c.State, c.Reason, c.Packing, c.MarkBy.UTC(), c.SubmitBy.UTC())
 	if err != nil {
 		return nil, fmt.Errorf("begin %s: %w", c.ID, err)
 	}
@@ -58,15 +58,15 @@ func Marked(ctx context.Context, tx pgx.Tx, id string, now time.Time) error {
 	return nil
 }
 
-// Behind names the partitions that have not committed past the cut's mark, with why they stand still if they do.
-// None: the cut is complete.
+// Behind names the partitions that have not committed past the cut's mark, with why they stand still if they do, but
+// for those that a person let it go on without. None: the cut is complete.
 func Behind(ctx context.Context, q querier, c *Cut) ([]string, error) {
 	rows, err := q.Query(ctx, `
 		select n, coalesce(p.halted, '')
 		from generate_series(0, $2::int - 1) n
 		left join cut_mark m on m.cut = $1 and m.topic = $3 and m.partition = n
 		left join partition p on p.topic = $3 and p.partition = n
-		where m.cut is null order by n`, c.ID, c.Partitions, c.Topic)
+		where m.cut is null and not exists (select from cut_absence a where a.cut = $1 and a.partition = n) order by n`, c.ID, c.Partitions, c.Topic)
 	if err != nil {
 		return nil, fmt.Errorf("look for the marks of %s: %w", c.ID, err)
 	}
@@ -89,9 +89,12 @@ func Behind(ctx context.Context, q querier, c *Cut) ([]string, error) {
 	return out, nil
 }
 
+// Waits says what a cut waits for.
+func Waits(behind []string) string { return "waits for partition " + strings.Join(behind, ", ") }
+
 // Wait records what the cut waits for; a report shows it.
 func Wait(ctx context.Context, tx pgx.Tx, id string, behind []string) error {
-	return set(ctx, tx, id, Marking, Marking, "waits for partition "+strings.Join(behind, ", "))
+	return set(ctx, tx, id, Marking, Marking, Waits(behind))
 }
 
 // Completed moves the cut on: every partition has committed past its mark.
@@ -105,9 +108,14 @@ func Completed(ctx context.Context, tx pgx.Tx, id string, now time.Time) error {
 	return nil
 }
 
-// Skip ends a cut without a training set. Its rows stay for the next one.
-func Skip(ctx context.Context, tx pgx.Tx, id, reason string) error {
-	return set(ctx, tx, id, Complete, Skipped, reason)
+// Fails records why a complete cut could not be packed. It is tried again.
+func Fails(ctx context.Context, tx pgx.Tx, id, why string) error {
+	return set(ctx, tx, id, Complete, Complete, why)
+}
+
+// Skip ends a cut that is still being made without a training set. Its rows stay for the next one.
+func Skip(ctx context.Context, tx pgx.Tx, id string, from State, reason string) error {
+	return set(ctx, tx, id, from, Skipped, reason)
 }
 
 func set(ctx context.Context, tx pgx.Tx, id string, from, to State, reason string) error {

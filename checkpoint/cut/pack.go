@@ -14,19 +14,25 @@ import (
 	"millrace/schemas/sample"
 )
 
-// Config says how a cut is packed.
+// Config says how cuts are packed.
 type Config struct {
-	PartBytes   int64   // about, of a part before compression; 256 MiB
-	MemoryBytes int64   // of the rows held at once; 1 GiB
-	UnitShare   float64 // of the rows of a cut, that one unit may have; 0.02
-	UnitRows    int64   // that a unit may have in any case; 100
-	MinRows     int64   // a cut with fewer is skipped; 500
-	MinUnits    int64   // a cut of fewer units is skipped; 50
+	Packing
+	MemoryBytes int64 // of the rows held at once; 1 GiB
+}
+
+// Packing are the rules that a cut's files follow from. They are fixed with the cut: a process that was started with
+// others in the middle of its packing would mix two divisions of the same rows.
+type Packing struct {
+	PartBytes int64   `json:"part_bytes"` // about, of a part before compression; 256 MiB
+	UnitShare float64 `json:"unit_share"` // of the rows of a cut, that one unit may have; 0.02
+	UnitRows  int64   `json:"unit_rows"`  // that a unit may have in any case; 100
+	MinRows   int64   `json:"min_rows"`   // a cut with fewer is skipped; 500
+	MinUnits  int64   `json:"min_units"`  // a cut of fewer units is skipped; 50
 }
 
 // DefaultConfig is the design's.
 func DefaultConfig() Config {
-	return Config{PartBytes: 256 << 20, MemoryBytes: 1 << 30, UnitShare: .02, UnitRows: 100, MinRows: 500, MinUnits: 50}
+	return Config{Packing: Packing{PartBytes: 256 << 20, UnitShare: .02, UnitRows: 100, MinRows: 500, MinUnits: 50}, MemoryBytes: 1 << 30}
 }
 
 // Validate names the first setting that makes no sense.
@@ -87,8 +93,12 @@ func (p *Packer) Pack(ctx context.Context, c *Cut) (*Result, error) {
 	if err != nil {
 		return nil, err
 	}
+	rules := p.cfg.Packing
+	if c.Packing != nil {
+		rules = *c.Packing
+	}
 	m := Manifest{
-		Version: 1, Cut: c.ID, DueAt: c.DueAt, Base: c.Base, Topic: c.Topic, Seed: c.Seed, Shards: shards,
+		Version: 1, Cut: c.ID, DueAt: c.DueAt, Base: c.Base, Topic: c.Topic, Seed: c.Seed, Shards: shards, Without: c.Without,
 		PolicyVersions: []string{}, RewardSpecs: []string{}, Parts: []Part{},
 	}
 	src := newSource(p.store, shards, p.cfg.MemoryBytes)
@@ -97,7 +107,7 @@ func (p *Packer) Pack(ctx context.Context, c *Cut) (*Result, error) {
 		return nil, err
 	}
 	order(all)
-	kept, capped := limit(all, p.cfg.UnitShare, p.cfg.UnitRows)
+	kept, capped := limit(all, rules.UnitShare, rules.UnitRows)
 	units := map[string]bool{}
 	for _, t := range kept {
 		m.Taken += int64(t.rows)
@@ -108,11 +118,11 @@ func (p *Packer) Pack(ctx context.Context, c *Cut) (*Result, error) {
 	if err := m.Check(); err != nil {
 		return nil, fmt.Errorf("%s: %w", c.ID, err)
 	}
-	if m.Taken < p.cfg.MinRows || m.Units < p.cfg.MinUnits {
+	if m.Taken < rules.MinRows || m.Units < rules.MinUnits {
 		return &Result{Skip: fmt.Sprintf("%d rows of %d units of %s, at least %d rows of %d units are wanted; they go to the next cut",
-			m.Taken, m.Units, c.Base, p.cfg.MinRows, p.cfg.MinUnits)}, nil
+			m.Taken, m.Units, c.Base, rules.MinRows, rules.MinUnits)}, nil
 	}
-	if err := p.parts(ctx, src, c, split(kept, p.cfg.PartBytes), &m); err != nil {
+	if err := p.parts(ctx, src, c, split(kept, rules.PartBytes), &m); err != nil {
 		return nil, err
 	}
 	body, err := json.MarshalIndent(m, "", "  ")

@@ -33,7 +33,8 @@ type Shard struct {
 }
 
 // Select finds every sample shard that was committed before the cut's marks and that no cut has counted yet, in the
-// order of the log. Since every partition has committed past its mark, the answer is final.
+// order of the log. Since every partition has committed past its mark, the answer is final; of a partition that a person
+// let the cut go on without there is nothing, whether it has passed its mark by now or not.
 func Select(ctx context.Context, q querier, c *Cut) ([]Shard, error) {
 	former, err := formerlyLive(ctx, q, c.Base)
 	if err != nil {
@@ -44,6 +45,7 @@ func Select(ctx context.Context, q querier, c *Cut) ([]Shard, error) {
 		from shard s
 		join cut_mark m on m.cut = $1 and m.topic = s.topic and m.partition = s.partition and s.last_offset < m."offset"
 		where s.kind = 'sample' and s.topic = $2 and not exists (select from cut_shard x where x.shard = s.id)
+			and not exists (select from cut_absence a where a.cut = $1 and a.partition = s.partition)
 		order by s.partition, s.first_offset, s.id`, c.ID, c.Topic)
 	if err != nil {
 		return nil, fmt.Errorf("select the shards of %s: %w", c.ID, err)
@@ -65,6 +67,17 @@ func Select(ctx context.Context, q querier, c *Cut) ([]Shard, error) {
 		return nil, fmt.Errorf("select the shards of %s: %w", c.ID, err)
 	}
 	return out, nil
+}
+
+// Waiting is how many rows of a version wait for a cut.
+func Waiting(ctx context.Context, tx pgx.Tx, topic, version string) (rows int64, err error) {
+	err = tx.QueryRow(ctx, `
+		select coalesce(sum(s.rows), 0)::bigint from shard s
+		where s.kind = 'sample' and s.topic = $1 and s.policy_version = $2 and not exists (select from cut_shard x where x.shard = s.id)`, topic, version).Scan(&rows)
+	if err != nil {
+		return 0, fmt.Errorf("count the rows of %s that wait for a cut: %w", version, err)
+	}
+	return rows, nil
 }
 
 // formerlyLive are the versions that were live before the base was, the last time it became live.

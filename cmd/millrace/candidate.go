@@ -14,6 +14,7 @@ import (
 	"os"
 	"path/filepath"
 
+	"millrace/checkpoint"
 	"millrace/checkpoint/candidate"
 )
 
@@ -155,7 +156,7 @@ type CandidateShow struct {
 
 // Run shows.
 func (c *CandidateShow) Run(ctx context.Context, out *Output, at *CandidateCommand) error {
-	var k candidate.Candidate
+	var k checkpoint.CandidateReport
 	if err := at.call(ctx, "GET", "/v1/candidates/"+url.PathEscape(c.ID), nil, &k); err != nil {
 		return err
 	}
@@ -163,7 +164,10 @@ func (c *CandidateShow) Run(ctx context.Context, out *Output, at *CandidateComma
 		fmt.Fprintf(w, "%s  %s  %s  of %s, from %s\n", k.ID, k.State, k.Version, k.Cut, k.Base)
 		if k.State.Open() {
 			l := k.Ladder
-			fmt.Fprintf(w, "submit by %s · test %s to %s · verdict by %s\n", minute(l.SubmitBy), minute(l.StartsAt), minute(l.EndsAt), minute(l.VerdictBy))
+			fmt.Fprintln(w, ladderLine(l))
+			if k.Next != nil {
+				fmt.Fprintf(w, "next: %s\n", k.Next)
+			}
 		}
 		if s := k.Submission; s != nil {
 			fmt.Fprintf(w, "weights %s  %s, %d files, root %.12s…  run %s step %d\n", s.WeightsURI, s.Format, len(s.Files), s.RootDigest, s.Run, s.Step)

@@ -42,7 +42,14 @@ func (*ReleaseStatus) Run(ctx context.Context, out *Output, at *ReleaseCommand) 
 				fmt.Fprintf(w, "test       %s against %s, %s to %s\n", e.Candidate, e.Control, minute(e.StartsAt), minute(e.EndsAt))
 			}
 		}
-		if s.NextCut != nil {
+		if s.Next != nil {
+			fmt.Fprintf(w, "next       %s\n", s.Next)
+		}
+		switch {
+		case s.NextCut == nil:
+		case s.ByRows != nil:
+			fmt.Fprintf(w, "next cut   %s, at the latest %s\n", s.ByRows, minute(*s.NextCut))
+		default:
 			fmt.Fprintf(w, "next cut   %s\n", minute(*s.NextCut))
 		}
 		return nil

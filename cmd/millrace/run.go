@@ -11,6 +11,7 @@ import (
 	"millrace/checkpoint"
 	"millrace/distill"
 	"millrace/internal/postgres"
+	"millrace/schemas/gatepolicy"
 )
 
 // RunCommand runs one role as a process; any number of each may run.
@@ -133,25 +134,42 @@ func (c *RunCheckpoint) Run(ctx context.Context, out *Output) error {
 		if err != nil {
 			return r, err
 		}
-		return r, addPage(&r, p, nil)
+		return r, addPage(&r, p, nil, time.Now)
 	})
 }
 
 // Cycle is how often a cut is made and by which rules its candidate is tested.
 type Cycle struct {
-	Every  time.Duration `env:"MILLRACE_EVERY" default:"5h" help:"Time between two cuts."`
-	Policy string        `env:"MILLRACE_POLICY" placeholder:"FILE" help:"Gate policy; the shipped one otherwise."`
+	Every     time.Duration `env:"MILLRACE_EVERY" default:"5h" help:"Time between two cuts. With --cut-at-rows: at least."`
+	CutAtRows int64         `env:"MILLRACE_CUT_AT_ROWS" placeholder:"N" help:"For small teams: cut as soon as N rows wait, not at fixed times."`
+	MaxEvery  time.Duration `env:"MILLRACE_MAX_EVERY" placeholder:"TIME" help:"With --cut-at-rows: the longest time between two cuts; twice --every otherwise."`
+	SubmitBy  time.Duration `env:"MILLRACE_SUBMIT_BY" default:"1h" help:"Time from the cut until the candidate has to be submitted."`
+	EvalsBy   time.Duration `env:"MILLRACE_EVALS_BY" default:"75m" help:"Time from the cut until it has to be evaluated; then its test starts."`
+	MinRows   int64         `env:"MILLRACE_CUT_MIN_ROWS" default:"500" help:"A cut of fewer rows is skipped."`
+	MinUnits  int64         `env:"MILLRACE_CUT_MIN_UNITS" default:"50" help:"A cut of fewer users is skipped."`
+	OnOpen    string        `name:"on-open-experiment" env:"MILLRACE_ON_OPEN_EXPERIMENT" enum:"wait,supersede" default:"wait" help:"What becomes of a cut that is due while a test runs: it is skipped (wait), or ends the test (supersede)."`
+	Policy    string        `env:"MILLRACE_POLICY" placeholder:"FILE" help:"Gate policy; the shipped one otherwise."`
 	// WeightsRoot are places besides the object store.
 	WeightsRoot []string `env:"MILLRACE_WEIGHTS_ROOT" sep:"," placeholder:"PLACE" help:"Folder or s3://bucket/prefix?endpoint=… where submitted weights are read to recompute their digests, besides the object store."`
 }
 
 func (c *Cycle) config() (checkpoint.Config, error) {
 	cfg := checkpoint.DefaultConfig()
-	cfg.Period = c.Every
+	cfg.Period, cfg.CutAtRows, cfg.MaxPeriod = c.Every, c.CutAtRows, c.MaxEvery
+	if c.CutAtRows > 0 && c.MaxEvery == 0 {
+		cfg.MaxPeriod = 2 * c.Every
+	}
+	cfg.Ladder.SubmitBy, cfg.Ladder.EvalsBy = c.SubmitBy, c.EvalsBy
+	cfg.Ladder.MarkBy = min(cfg.Ladder.MarkBy, c.SubmitBy)
+	cfg.Cut.MinRows, cfg.Cut.MinUnits = c.MinRows, c.MinUnits
+	cfg.OnOpenExperiment = checkpoint.OnOpenExperiment(c.OnOpen)
 	if c.Policy != "" {
 		document, err := readFile("gate policy", c.Policy)
 		if err != nil {
 			return cfg, err
+		}
+		if _, err := gatepolicy.Parse(document); err != nil {
+			return cfg, fmt.Errorf("--policy %s: %w", c.Policy, err)
 		}
 		cfg.Policy = document
 	}
@@ -163,6 +181,11 @@ func (c *Cycle) config() (checkpoint.Config, error) {
 			}
 		}
 		cfg.WeightsRoots = append(cfg.WeightsRoots, root)
+	}
+	whole := cfg
+	whole.Topic, whole.Partitions, whole.Owner = "not known yet", 1, "not known yet"
+	if err := whole.Validate(); err != nil {
+		return cfg, usagef("--every, --cut-at-rows, --max-every, --submit-by, --evals-by, --min-rows and --policy don't fit together: %v", err)
 	}
 	return cfg, nil
 }

@@ -6,13 +6,14 @@ import (
 	"fmt"
 	"math"
 	"slices"
+	"time"
 
+	"millrace/checkpoint"
 	"millrace/checkpoint/candidate"
 	"millrace/checkpoint/cut"
 	"millrace/checkpoint/experiment"
 	"millrace/checkpoint/gate"
 	"millrace/checkpoint/release"
-	"millrace/checkpoint/schedule"
 	"millrace/distill/account"
 	"millrace/internal/auth"
 	"millrace/schemas/gatepolicy"
@@ -22,11 +23,11 @@ import (
 )
 
 // addPage adds the page to a role. What it runs on, and notes, stand at its top.
-func addPage(r *role, p *parts, words []string) error {
+func addPage(r *role, p *parts, words []string, now func() time.Time) error {
 	guard := p.guard()
 	page, err := web.New(web.Config{
 		Status: func(ctx context.Context) (web.Status, error) {
-			s, err := readStatus(ctx, p)
+			s, err := readStatus(ctx, p, now())
 			if len(words) > 0 {
 				s.Parts = words[:1]
 			}
@@ -55,9 +56,10 @@ func addPage(r *role, p *parts, words []string) error {
 }
 
 // readStatus gathers the facts of the page from the tables.
-func readStatus(ctx context.Context, p *parts) (web.Status, error) {
+func readStatus(ctx context.Context, p *parts, now time.Time) (web.Status, error) {
 	s := web.Status{}
-	for _, part := range []func(context.Context, *parts, *web.Status) error{readLog, readLive, readCycle, readTest} {
+	cycle := func(ctx context.Context, p *parts, s *web.Status) error { return readCycle(ctx, p, s, now) }
+	for _, part := range []func(context.Context, *parts, *web.Status) error{readLog, readLive, cycle, readTest} {
 		if err := part(ctx, p, &s); err != nil {
 			return s, fmt.Errorf("gathering the status: %w", err)
 		}
@@ -118,7 +120,7 @@ func readLog(ctx context.Context, p *parts, s *web.Status) error {
 		if err := rows.Scan(&partition, &reason); err != nil {
 			return err
 		}
-		s.Alarms = append(s.Alarms, fmt.Sprintf("Partition %d is halted: %s. Mend the cause, then: millrace partition resume %d", partition, reason, partition))
+		s.Alarms = append(s.Alarms, fmt.Sprintf("Partition %d is halted: %s. Mend the cause, then: millrace partition resume %d. A cut that waits for it: millrace cut go-on-without %d --why …", partition, reason, partition, partition))
 	}
 	return rows.Err()
 }
@@ -139,7 +141,7 @@ func readLive(ctx context.Context, p *parts, s *web.Status) error {
 const mostCycles = 10
 
 // readCycle reads cuts, candidates and the schedule, oldest first.
-func readCycle(ctx context.Context, p *parts, s *web.Status) error {
+func readCycle(ctx context.Context, p *parts, s *web.Status, now time.Time) error {
 	cuts, err := cut.List(ctx, p.pool)
 	if err != nil {
 		return err
@@ -160,14 +162,19 @@ func readCycle(ctx context.Context, p *parts, s *web.Status) error {
 			ID: c.ID, Version: c.Version, Cut: c.Cut, State: string(c.State), At: c.Events[len(c.Events)-1].At, Reason: c.Reason,
 		})
 	}
-	state, err := schedule.Load(ctx, p.pool)
-	if errors.Is(err, schedule.ErrNotStarted) {
-		return nil
-	}
+	where, err := checkpoint.ReadStatus(ctx, p.pool, p.cfg.Topic, now)
 	if err != nil {
 		return err
 	}
-	s.NextCutAt = state.Upcoming(s.LogTime)
+	if where.NextCut != nil {
+		s.NextCutAt = *where.NextCut
+	}
+	if where.Next != nil {
+		s.Next = where.Next.String()
+	}
+	if r := where.ByRows; r != nil {
+		s.ByRows = r.String()
+	}
 	return nil
 }
 

@@ -48,7 +48,7 @@ func (d *demo) show(ctx context.Context, now time.Time) error {
 		return nil
 	}
 	if d.screen.terminal {
-		status, err := readStatus(ctx, d.parts)
+		status, err := readStatus(ctx, d.parts, d.clock.Now())
 		if err != nil {
 			return err
 		}
