@@ -16,10 +16,12 @@ import (
 	"millrace/checkpoint/adoption"
 	"millrace/checkpoint/candidate"
 	"millrace/checkpoint/cut"
+	"millrace/checkpoint/evals"
 	"millrace/checkpoint/experiment"
 	"millrace/checkpoint/gate"
 	"millrace/checkpoint/release"
 	"millrace/checkpoint/schedule"
+	"millrace/checkpoint/webhook"
 	"millrace/internal/auth"
 	"millrace/internal/objstore"
 	"millrace/internal/postgres"
@@ -37,6 +39,8 @@ type API struct {
 	Topic string // of the experiments' evidence
 	// Partitions of the topic.
 	Partitions int
+	Suites     *evals.Suites      // as the loop has them
+	Webhooks   []webhook.Endpoint // likewise
 	Log        *slog.Logger
 }
 
@@ -65,6 +69,13 @@ func (a *API) Handler() http.Handler {
 		{"GET /v1/release/history", auth.GatesRead, a.history},
 		{"GET /v1/release", auth.GatesRead, a.status},
 		{"POST /v1/release", auth.ReleasesWrite, a.release},
+		{"GET /v1/release/served", auth.GatesRead, a.served},
+		{"POST /v1/release/pause", auth.ReleasesWrite, a.pause},
+		{"GET /v1/audit", auth.GatesRead, a.audit},
+		{"GET /v1/evals", auth.GatesRead, a.evals},
+		{"POST /v1/evals", auth.CandidatesWrite, a.reportEvals},
+		{"GET /v1/webhooks/deliveries", auth.GatesRead, a.deliveries},
+		{"POST /v1/webhooks/deliveries", auth.ReleasesWrite, a.redeliver},
 		{"GET /v1/reward", auth.GatesRead, a.rewardInForce},
 		{"GET /v1/reward/history", auth.GatesRead, a.rewardHistory},
 		{"POST /v1/reward", auth.RewardsWrite, a.adoptReward},
@@ -134,7 +145,7 @@ func (a *API) fail(w http.ResponseWriter, r *http.Request, err error) {
 		status, failure = http.StatusBadRequest, Failure{Error: "malformed", Message: bad.message}
 	case errors.Is(err, candidate.ErrNotFound), errors.Is(err, cut.ErrNotFound), errors.Is(err, experiment.ErrNotFound), errors.Is(err, experiment.ErrNoVerdict), errors.Is(err, objstore.ErrNotFound):
 		status, failure = http.StatusNotFound, Failure{Error: "not_found", Message: err.Error()}
-	case errors.As(err, &transition), errors.Is(err, release.ErrLiveExists), errors.Is(err, release.ErrNoLive), errors.Is(err, release.ErrNothingToUse), errors.Is(err, release.ErrOtherBase), errors.Is(err, schedule.ErrNotStarted), errors.Is(err, cut.ErrNotWaiting), errors.Is(err, adoption.ErrNone):
+	case errors.As(err, &transition), errors.Is(err, release.ErrLiveExists), errors.Is(err, release.ErrNoLive), errors.Is(err, release.ErrNothingToUse), errors.Is(err, release.ErrOtherBase), errors.Is(err, release.ErrPaused), errors.Is(err, release.ErrNotPaused), errors.Is(err, schedule.ErrNotStarted), errors.Is(err, cut.ErrNotWaiting), errors.Is(err, adoption.ErrNone):
 		status, failure = http.StatusConflict, Failure{Error: "conflict", Message: err.Error()}
 	default:
 		a.Log.Error("checkpoint: a request failed", "method", r.Method, "path", r.URL.Path, "error", err)
@@ -293,6 +304,7 @@ func (a *API) history(r *http.Request) (any, error) {
 type Status struct {
 	Now        time.Time              `json:"now"` // of the loop's clock
 	Live       *release.Release       `json:"live"`
+	Paused     *release.Pause         `json:"paused,omitempty"`
 	Cut        *cut.Cut               `json:"cut,omitempty"`        // the last one
 	Candidate  *candidate.Candidate   `json:"candidate,omitempty"`  // in flight, or the last one
 	Experiment *experiment.Experiment `json:"experiment,omitempty"` // of that candidate
@@ -324,6 +336,9 @@ func ReadStatus(ctx context.Context, db *pgxpool.Pool, topic string, now time.Ti
 	return s, pgx.BeginFunc(ctx, db, func(tx pgx.Tx) error {
 		var err error
 		if s.Live, err = release.Live(ctx, tx); err != nil && !errors.Is(err, release.ErrNoLive) {
+			return err
+		}
+		if s.Paused, err = release.Paused(ctx, tx); err != nil {
 			return err
 		}
 		if s.Cut, err = cut.Last(ctx, tx); err != nil {

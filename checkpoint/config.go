@@ -5,6 +5,8 @@ import (
 	"time"
 
 	"millrace/checkpoint/cut"
+	"millrace/checkpoint/evals"
+	"millrace/checkpoint/webhook"
 	"millrace/schemas/gatepolicy"
 )
 
@@ -38,6 +40,11 @@ type Config struct {
 	StepFor, BulkFor time.Duration
 	// MaxSkew is how far this process's clock may be from Postgres's; beyond it nothing is decided by time. 1 min
 	MaxSkew time.Duration
+
+	// Suites are the offline suites that a candidate has to pass; nil: there are none.
+	Suites *evals.Suites
+	// Webhooks are told what happens.
+	Webhooks []webhook.Endpoint
 
 	// WeightsRoots are the places besides the object store where submitted weights are read to recompute their digests:
 	// absolute folders, or s3://bucket/prefix?endpoint=… .

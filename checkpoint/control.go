@@ -16,6 +16,7 @@ import (
 	"millrace/checkpoint/cut"
 	"millrace/checkpoint/release"
 	"millrace/checkpoint/schedule"
+	"millrace/checkpoint/webhook"
 	"millrace/internal/objstore"
 	"millrace/internal/postgres"
 	"millrace/schemas/event"
@@ -49,6 +50,7 @@ type Control struct {
 	policy    gatepolicy.Policy
 	packer    *cut.Packer
 	publisher *release.Publisher
+	webhooks  *webhook.Sender
 	weights   candidate.Weights
 
 	term   int64     // of the last election
@@ -75,6 +77,7 @@ func New(cfg Config, deps Deps) (*Control, error) {
 		return nil, err
 	}
 	c.publisher = &release.Publisher{DB: deps.DB, Store: deps.Store, Write: c.write, Announce: deps.Announce}
+	c.webhooks = &webhook.Sender{DB: deps.DB, Write: c.write, Endpoints: cfg.Webhooks}
 	return c, nil
 }
 
@@ -124,10 +127,11 @@ func (c *Control) lead(ctx context.Context) {
 	}))
 	clock.Start()
 	defer clock.Stop()
-	var publishing sync.WaitGroup
-	publishing.Go(func() { c.repeat(ctx, nil, []part{c.publication()}, nil) })
+	var beside sync.WaitGroup
+	beside.Go(func() { c.repeat(ctx, nil, []part{c.publication()}, nil) })
+	beside.Go(func() { c.repeat(ctx, nil, []part{c.telling()}, nil) }) // an endpoint may be slow
 	c.repeat(ctx, wake, c.steps(), c.inTime)
-	publishing.Wait()
+	beside.Wait()
 }
 
 // repeat passes every few seconds, and when it is woken, until the context ends. What may says no to does not pass.
@@ -215,7 +219,9 @@ func (c *Control) Step(ctx context.Context, now time.Time) error {
 }
 
 // all begins with the publication: nothing that hangs may come before a rollback.
-func (c *Control) all() []part { return append([]part{c.publication()}, c.steps()...) }
+func (c *Control) all() []part {
+	return append(append([]part{c.publication()}, c.steps()...), c.telling())
+}
 
 // part is one kind of move, and how long it may take.
 type part struct {
@@ -226,6 +232,14 @@ type part struct {
 func (c *Control) publication() part {
 	return part{limit: c.cfg.StepFor, move: func(ctx context.Context, now time.Time) (bool, error) {
 		return false, c.publisher.Publish(ctx, now)
+	}}
+}
+
+// telling delivers to webhooks. One pass tries each delivery once.
+func (c *Control) telling() part {
+	return part{limit: c.cfg.StepFor, move: func(ctx context.Context, now time.Time) (bool, error) {
+		_, err := c.webhooks.Pass(ctx, now)
+		return false, err
 	}}
 }
 

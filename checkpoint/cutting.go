@@ -47,6 +47,13 @@ func (c *Control) beginCut(ctx context.Context, now time.Time) (begun bool, err 
 		if err != nil {
 			return err
 		}
+		paused, err := release.Paused(ctx, tx)
+		if err != nil {
+			return err
+		}
+		if paused != nil {
+			busy = paused.String()
+		}
 		if busy != "" && byRows && plan.AskedBy == "" {
 			return nil // there is no slot to miss: it comes when the one before is over
 		}

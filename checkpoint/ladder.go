@@ -5,11 +5,13 @@ import (
 	"errors"
 	"fmt"
 	"maps"
+	"strings"
 	"time"
 
 	"github.com/jackc/pgx/v5"
 
 	"millrace/checkpoint/candidate"
+	"millrace/checkpoint/evals"
 	"millrace/checkpoint/experiment"
 	"millrace/checkpoint/gate"
 	"millrace/checkpoint/release"
@@ -57,7 +59,7 @@ func (c *Control) moveCandidate(ctx context.Context, now time.Time) (bool, error
 		if late, err := c.deadline(ctx, k, now, k.Ladder.EvalsBy, "not evaluated"); late || err != nil {
 			return late, err
 		}
-		return true, c.append(ctx, k, candidate.Evaluating, now, "no suites configured")
+		return true, c.append(ctx, k, candidate.Evaluating, now, c.suites())
 	case candidate.Evaluating:
 		return c.start(ctx, k, now)
 	case candidate.Testing:
@@ -117,10 +119,7 @@ func (c *Control) start(ctx context.Context, k *candidate.Candidate, now time.Ti
 		return moved, err
 	}
 	if e == nil {
-		if late, err := c.deadline(ctx, k, now, k.Ladder.StartsAt, "its test was not declared"); late || err != nil {
-			return late, err
-		}
-		return true, c.declare(ctx, k, now)
+		return c.evaluate(ctx, k, now)
 	}
 	if late, err := c.deadline(ctx, k, now, e.CountsUntil, "its test was not started while turns counted,"); late || err != nil {
 		return late, err
@@ -130,10 +129,58 @@ func (c *Control) start(ctx context.Context, k *candidate.Candidate, now time.Ti
 	if err != nil {
 		return false, fmt.Errorf("look whether the workers know %s: %w", e.ID, err)
 	}
-	if !written || now.Before(e.StartsAt) {
-		return false, nil
+	paused, err := release.Paused(ctx, c.deps.DB)
+	if err != nil || paused != nil || !written || now.Before(e.StartsAt) {
+		return false, err
 	}
 	return true, c.append(ctx, k, candidate.Testing, now, fmt.Sprintf("%s, %g %% of units", e.ID, float64(e.Coverage)*100/experiment.Buckets))
+}
+
+// evaluate declares the test of a candidate that its offline suites let pass; one that failed is rejected, and one whose
+// reports are missing waits for them until its time is over.
+func (c *Control) evaluate(ctx context.Context, k *candidate.Candidate, now time.Time) (bool, error) {
+	outcome := evals.Outcome{}
+	if c.cfg.Suites != nil {
+		reports, err := evals.Newest(ctx, c.deps.DB, k.Version, k.Base)
+		if err != nil {
+			return false, err
+		}
+		outcome = c.cfg.Suites.Decide(reports, k.Version, k.Base, now)
+	}
+	if len(outcome.Failed) > 0 {
+		return true, c.append(ctx, k, candidate.Rejected, now, strings.Join(outcome.Failed, "; "))
+	}
+	paused, err := release.Paused(ctx, c.deps.DB)
+	if err != nil {
+		return false, err
+	}
+	missing := outcome.Missing
+	if paused != nil {
+		missing = append(missing, paused.String())
+	}
+	what := "its test was not declared"
+	if len(missing) > 0 {
+		what = "not ready for its test (" + strings.Join(missing, "; ") + ")"
+	}
+	if late, err := c.deadline(ctx, k, now, k.Ladder.StartsAt, what); late || err != nil {
+		return late, err
+	}
+	if len(missing) > 0 {
+		return false, nil
+	}
+	return true, c.declare(ctx, k, now)
+}
+
+// suites says what a candidate waits for while it is evaluated.
+func (c *Control) suites() string {
+	if c.cfg.Suites == nil {
+		return "no suites configured"
+	}
+	var names []string
+	for _, s := range c.cfg.Suites.Suites {
+		names = append(names, s.Name)
+	}
+	return "suites: " + strings.Join(names, ", ")
 }
 
 // errNoConfig means that no reward spec is in force yet.
@@ -219,6 +266,10 @@ func conclude(ctx context.Context, tx pgx.Tx, k *candidate.Candidate, r gate.Rec
 	if len(r.Verdict.Reasons) > 0 {
 		reason += ": " + r.Verdict.Reasons[0]
 	}
+	paused, err := release.Paused(ctx, tx)
+	if err != nil {
+		return err
+	}
 	to := candidate.Held
 	switch {
 	case r.Verdict.Decision == gate.Rollback:
@@ -227,6 +278,8 @@ func conclude(ctx context.Context, tx pgx.Tx, k *candidate.Candidate, r gate.Rec
 		to = candidate.Invalid
 	case r.Verdict.Decision == gate.Ship && r.Verdict.NeedsApproval:
 		reason += "; the policy wants a person's approval: `millrace release promote " + k.ID + "`"
+	case r.Verdict.Decision == gate.Ship && paused != nil:
+		reason += "; " + paused.String() + ": `millrace release promote " + k.ID + "`"
 	case r.Verdict.Decision == gate.Ship:
 		return release.Promote(ctx, tx, k, digest, candidate.Millrace, reason, now)
 	}

@@ -37,7 +37,10 @@ type CLI struct {
 
 	Gate       GateCommand       `cmd:"" group:"release" help:"What the evidence says, what would change it, what traffic can detect."`
 	Experiment ExperimentCommand `cmd:"" group:"release" help:"The A/B tests."`
-	Release    ReleaseCommand    `cmd:"" group:"release" help:"What is live, promote, roll back, history."`
+	Release    ReleaseCommand    `cmd:"" group:"release" help:"What is live, promote, roll back, pause, history."`
+	Evals      EvalsCommand      `cmd:"" group:"release" help:"Offline suites: run one on a candidate, report, list."`
+	Audit      AuditCommand      `cmd:"" group:"release" help:"Who did what, when and why, and what was seen."`
+	Webhook    WebhookCommand    `cmd:"" group:"release" help:"What endpoints were told, and deliver again."`
 
 	Run         RunCommand         `cmd:"" group:"operate" help:"One role as a process: ingest, distill, feed, checkpoint or judge."`
 	Migrate     MigrateCommand     `cmd:"" group:"operate" help:"Make or update topics and tables, and write the first configuration."`

@@ -4,6 +4,8 @@ import (
 	"context"
 	"fmt"
 	"io"
+	"net/url"
+	"time"
 
 	"millrace/checkpoint"
 	"millrace/checkpoint/release"
@@ -16,6 +18,9 @@ type ReleaseCommand struct {
 	Init     ReleaseInit     `cmd:"" help:"Name the checkpoint that serves now, once, at the beginning."`
 	Promote  ReleasePromote  `cmd:"" help:"Make a held candidate live by your own decision."`
 	Rollback ReleaseRollback `cmd:"" help:"Make the former checkpoint live again, at once."`
+	Pause    ReleasePause    `cmd:"" help:"No cut and no test begins, and nothing is promoted by itself, until resume."`
+	Resume   ReleaseResume   `cmd:"" help:"Let the loop go on."`
+	Served   ReleaseServed   `cmd:"" help:"What served a unit at some time?"`
 	History  ReleaseHistory  `cmd:"" help:"Every move of the live pointer: what served when, who moved it, why."`
 }
 
@@ -32,6 +37,9 @@ func (*ReleaseStatus) Run(ctx context.Context, out *Output, at *ReleaseCommand) 
 			fmt.Fprintln(w, release.ErrNoLive)
 		} else {
 			fmt.Fprintf(w, "live       %s since %s (%s)\n", s.Live.Version, minute(s.Live.At), published(s.Live))
+		}
+		if p := s.Paused; p != nil {
+			fmt.Fprintf(w, "PAUSED     since %s by %s: %s\n", minute(p.At), p.Who, p.Why)
 		}
 		if s.Cut != nil {
 			fmt.Fprintf(w, "last cut   %s %s %s\n", s.Cut.ID, s.Cut.State, s.Cut.Reason)
@@ -98,6 +106,64 @@ func (c *ReleaseCommand) move(ctx context.Context, out *Output, m checkpoint.Mov
 	}
 	return report(out, live, func(w io.Writer) error {
 		_, err := fmt.Fprintf(w, "live is %s; it is published within seconds: millrace release status\n", live.Version)
+		return err
+	})
+}
+
+type ReleasePause struct {
+	Why string `required:"" help:"The reason, for the record."`
+}
+
+// Run pauses.
+func (c *ReleasePause) Run(ctx context.Context, out *Output, at *ReleaseCommand) error {
+	return at.pause(ctx, out, true, c.Why)
+}
+
+type ReleaseResume struct {
+	Why string `required:"" help:"The reason, for the record."`
+}
+
+// Run resumes.
+func (c *ReleaseResume) Run(ctx context.Context, out *Output, at *ReleaseCommand) error {
+	return at.pause(ctx, out, false, c.Why)
+}
+
+func (c *ReleaseCommand) pause(ctx context.Context, out *Output, paused bool, why string) error {
+	var p release.Pause
+	if err := c.call(ctx, "POST", "/v1/release/pause", checkpoint.PauseRequest{Paused: &paused, Why: why}, &p); err != nil {
+		return err
+	}
+	return report(out, p, func(w io.Writer) error {
+		if p.Paused {
+			_, err := fmt.Fprintln(w, "paused: no cut and no test begins, and nothing is promoted by itself; a test that runs is still watched for harm")
+			return err
+		}
+		_, err := fmt.Fprintln(w, "the loop goes on")
+		return err
+	})
+}
+
+type ReleaseServed struct {
+	Unit string `arg:"" help:"The unit id, as the backend sends it."`
+	At   moment `placeholder:"TIME" help:"2026-03-01 or 2026-03-01T12:00:00Z. Default: now."`
+}
+
+// Run answers.
+func (c *ReleaseServed) Run(ctx context.Context, out *Output, at *ReleaseCommand) error {
+	query := url.Values{"unit": {c.Unit}}
+	if t := time.Time(c.At); !t.IsZero() {
+		query.Set("at", t.Format(time.RFC3339))
+	}
+	var s release.Served
+	if err := at.call(ctx, "GET", "/v1/release/served?"+query.Encode(), nil, &s); err != nil {
+		return err
+	}
+	return report(out, s, func(w io.Writer) error {
+		how := "live"
+		if s.Experiment != "" {
+			how = s.Arm + " of " + s.Experiment
+		}
+		_, err := fmt.Fprintf(w, "%s at %s: %s (%s, release %d); a session that had begun before kept its own\n", s.Unit, s.At.Format(time.RFC3339), s.Version, how, s.Release)
 		return err
 	})
 }

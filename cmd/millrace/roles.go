@@ -215,9 +215,11 @@ func newCheckpoint(p *parts, cfg checkpoint.Config, now func() time.Time) (role,
 	}
 	api := &checkpoint.API{
 		DB: p.pool, Store: p.store, Now: now, Guard: p.guard().Middleware, Topic: p.cfg.Topic, Partitions: p.cfg.Partitions, Log: p.logger,
+		Suites: cfg.Suites, Webhooks: cfg.Webhooks,
 	}
 	h := api.Handler()
 	return role{name: "checkpoint", run: control.Run, ready: p.answers, handler: map[string]http.Handler{
 		"/v1/cuts": h, "/v1/cuts/": h, "/v1/candidates": h, "/v1/candidates/": h, "/v1/experiments": h, "/v1/experiments/": h, "/v1/release": h, "/v1/release/": h, "/v1/reward": h, "/v1/reward/": h,
+		"/v1/audit": h, "/v1/evals": h, "/v1/webhooks/": h,
 	}}, control, nil
 }

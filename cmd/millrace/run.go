@@ -4,11 +4,14 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"os"
 	"path/filepath"
 	"strings"
 	"time"
 
 	"millrace/checkpoint"
+	"millrace/checkpoint/evals"
+	"millrace/checkpoint/webhook"
 	"millrace/distill"
 	"millrace/internal/postgres"
 	"millrace/schemas/gatepolicy"
@@ -149,6 +152,8 @@ type Cycle struct {
 	MinUnits  int64         `env:"MILLRACE_CUT_MIN_UNITS" default:"50" help:"A cut of fewer users is skipped."`
 	OnOpen    string        `name:"on-open-experiment" env:"MILLRACE_ON_OPEN_EXPERIMENT" enum:"wait,supersede" default:"wait" help:"What becomes of a cut that is due while a test runs: it is skipped (wait), or ends the test (supersede)."`
 	Policy    string        `env:"MILLRACE_POLICY" placeholder:"FILE" help:"Gate policy; the shipped one otherwise."`
+	Evals     string        `env:"MILLRACE_EVALS" placeholder:"FILE" help:"Offline suites that a candidate has to pass before its test; none otherwise."`
+	Webhooks  string        `env:"MILLRACE_WEBHOOKS" placeholder:"FILE" help:"Endpoints that are told of cuts, candidates and releases."`
 	// WeightsRoot are places besides the object store.
 	WeightsRoot []string `env:"MILLRACE_WEIGHTS_ROOT" sep:"," placeholder:"PLACE" help:"Folder or s3://bucket/prefix?endpoint=… where submitted weights are read to recompute their digests, besides the object store."`
 }
@@ -173,6 +178,9 @@ func (c *Cycle) config() (checkpoint.Config, error) {
 		}
 		cfg.Policy = document
 	}
+	if err := c.around(&cfg); err != nil {
+		return cfg, err
+	}
 	for _, root := range c.WeightsRoot {
 		if !strings.Contains(root, "://") {
 			var err error
@@ -188,6 +196,30 @@ func (c *Cycle) config() (checkpoint.Config, error) {
 		return cfg, usagef("--every, --cut-at-rows, --max-every, --submit-by, --evals-by, --min-rows and --policy don't fit together: %v", err)
 	}
 	return cfg, nil
+}
+
+// around reads what surrounds a release: offline suites and webhooks.
+func (c *Cycle) around(cfg *checkpoint.Config) error {
+	if c.Evals != "" {
+		document, err := readFile("eval suites", c.Evals)
+		if err != nil {
+			return err
+		}
+		if cfg.Suites, err = evals.Parse(document); err != nil {
+			return fmt.Errorf("--evals %s: %w", c.Evals, err)
+		}
+	}
+	if c.Webhooks == "" {
+		return nil
+	}
+	document, err := readFile("webhooks", c.Webhooks)
+	if err != nil {
+		return err
+	}
+	if cfg.Webhooks, err = webhook.Parse(document, os.Getenv); err != nil {
+		return fmt.Errorf("--webhooks %s: %w", c.Webhooks, err)
+	}
+	return nil
 }
 
 // runRole opens what the role needs, refuses to work on tables of another version, and serves until it is told to stop.

@@ -166,6 +166,9 @@ func readCycle(ctx context.Context, p *parts, s *web.Status, now time.Time) erro
 	if err != nil {
 		return err
 	}
+	if where.Paused != nil {
+		s.Alarms = append(s.Alarms, fmt.Sprintf("Since %s %s. No cut and no test begins: millrace release resume --why …", minute(where.Paused.At), where.Paused))
+	}
 	if where.NextCut != nil {
 		s.NextCutAt = *where.NextCut
 	}
