@@ -15,7 +15,7 @@ import (
 // verdict: later sums don't take a ROLLBACK or INVALID back.
 func Evaluate(p Policy, e Evidence) Verdict {
 	e = e.sorted()
-	t := newTester(p, e)
+	t := newTester(p, e, e.Estimate())
 	v := Verdict{
 		Experiment: e.Experiment, Candidate: e.Candidate, Mode: p.Mode,
 		At: e.CommittedThrough.UTC().Round(0), Ended: t.ended, Units: e.ExposedUnits,
@@ -27,6 +27,14 @@ func Evaluate(p Policy, e Evidence) Verdict {
 	v.Reasons = reasons(v)
 	v.WouldChange = wouldChange(v, e.EndsAt)
 	return v
+}
+
+// Glance is Evaluate without its words, from estimates that the caller keeps up to date: whoever plays thousands of
+// tests through the gate looks at each of them every minute, and most looks end in nothing to tell.
+func Glance(p Policy, e Evidence, estimates Estimates) (d Decision, early bool) {
+	t := newTester(p, e, estimates)
+	t.silent = true
+	return decide(Verdict{Mode: p.Mode, Ended: t.ended, Metrics: t.findings(), Checks: t.checks(), Conditions: t.conditions()})
 }
 
 // decide is the order of the decisions: what makes the arms incomparable, then what harms users, then the rest.
@@ -175,7 +183,7 @@ func wouldChange(v Verdict, end time.Time) []string {
 		}
 		return append(out, "later sums don't take it back; a changed candidate is a new experiment")
 	case Ship:
-		return shipMargins(v)
+		return shipMargins(v, end)
 	}
 	win, guardrail := Win, Guardrail
 	if v.Decision == Running {
@@ -215,10 +223,13 @@ func needs(f Finding, name TestName, units int64) string {
 	return fmt.Sprintf("%s: its change of %s is itself not better than %s; more traffic alone won't change it", f.Title, percent(f.Change), signed(f, t.Threshold, t))
 }
 
-func shipMargins(v Verdict) []string {
+// shipMargins says what would have been otherwise: at the end a HOLD, before it a test that goes on.
+func shipMargins(v Verdict, end time.Time) []string {
 	win, guardrail := Win, Guardrail
+	otherwise := "would have held it"
 	if v.Early {
 		win, guardrail = EarlyWin, EarlyGuardrail
+		otherwise = "would not have let it ship yet: the test would have gone on, to " + clock(end) + " at the latest"
 	}
 	var out, wins []string
 	for _, f := range v.Metrics {
@@ -229,13 +240,13 @@ func shipMargins(v Verdict) []string {
 		switch {
 		case !ok || !f.Guardrail:
 		case g.Bound < 0:
-			out = append(out, fmt.Sprintf("%s: a margin of %s or tighter would have held it", f.Title, signed(f, g.Bound, g)))
+			out = append(out, fmt.Sprintf("%s: a margin of %s or tighter %s", f.Title, signed(f, g.Bound, g), otherwise))
 		default:
-			out = append(out, fmt.Sprintf("%s: no margin would have held it, it is better for sure", f.Title))
+			out = append(out, f.Title+": no margin would have stood in its way, it is surely better")
 		}
 	}
 	if len(wins) > 0 {
-		out = append([]string{"it would hold if no success metric stayed above no change: " + strings.Join(wins, ", ")}, out...)
+		out = append([]string{"no success metric surely above no change " + otherwise + "; now there is " + strings.Join(wins, ", ")}, out...)
 	}
 	return append(out, "a monitor's alarm, or arms that can't be compared, would have stopped it")
 }

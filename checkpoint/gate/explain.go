@@ -4,6 +4,7 @@ import (
 	"fmt"
 	"math"
 	"strconv"
+	"strings"
 
 	"millrace/schemas/gatepolicy"
 	"millrace/schemas/metric"
@@ -12,7 +13,7 @@ import (
 // Explain tells a verdict in sentences that a release manager can repeat: the decision and why, every metric,
 // what besides was looked at, and what would change it.
 func Explain(v Verdict) []string {
-	out := []string{headline(v)}
+	out := []string{headline(v), Summary(v)}
 	add := func(title string, sentences []string) {
 		if len(sentences) == 0 {
 			return
@@ -35,6 +36,57 @@ func Explain(v Verdict) []string {
 	add("what else was looked at", checks)
 	add("what would change it", v.WouldChange)
 	return append(out, "", fmt.Sprintf("policy %s version %d, sums %.12s, complete through %s", v.Policy.Name, v.Policy.Version, v.SumsDigest, clock(v.At)))
+}
+
+// Summary is the verdict in a sentence or two: what was decided, on what evidence, and what it doesn't say.
+func Summary(v Verdict) string {
+	seen := fmt.Sprintf("after %s units", count(v.Units.Sum()))
+	switch v.Decision {
+	case Ship:
+		win, guardrail, kept := Win, Guardrail, []string{}
+		if v.Early {
+			win, guardrail = EarlyWin, EarlyGuardrail
+		}
+		what := "nothing had to improve"
+		var won []string
+		for _, f := range v.Metrics {
+			if w, ok := f.Test(win); ok && f.Met(win) {
+				won = append(won, fmt.Sprintf("%s went from %s to %s (%s, surely beyond %s)", f.Title, value(f, f.Control.Value), value(f, f.Candidate.Value), percent(f.Change), signed(f, w.Bound, w)))
+			}
+			if f.Guardrail && f.Met(guardrail) {
+				kept = append(kept, f.Title)
+			}
+		}
+		if len(won) > 0 {
+			what = strings.Join(won, " and ")
+		}
+		s := fmt.Sprintf("%s may ship: %s %s", v.Candidate, seen, what)
+		if len(kept) > 0 {
+			s += fmt.Sprintf(", and %s lost no more than allowed", strings.Join(kept, ", "))
+		}
+		if v.Early {
+			s += ". It won before its time, so the effect is likely a little smaller than it looks"
+		}
+		return s + "."
+	case Hold:
+		return fmt.Sprintf("%s stays out: %s %s. That isn't \"no difference\"; below is what would tell.", v.Candidate, seen, first(v.Reasons))
+	case Rollback:
+		return fmt.Sprintf("%s was stopped: %s %s.", v.Candidate, seen, first(v.Reasons))
+	case Invalid:
+		return fmt.Sprintf("Nothing is known about %s: %s.", v.Candidate, first(v.Reasons))
+	}
+	return fmt.Sprintf("%s is still being tested: %s nothing is decided yet.", v.Candidate, seen)
+}
+
+// first is the first reason, and how many there are besides.
+func first(reasons []string) string {
+	switch len(reasons) {
+	case 0:
+		return "no reason is on record"
+	case 1:
+		return reasons[0]
+	}
+	return fmt.Sprintf("%s (and %d more)", reasons[0], len(reasons)-1)
 }
 
 func headline(v Verdict) string {

@@ -25,7 +25,7 @@ func relative(d metric.Def, control, candidate stats.Ratio) reading {
 	var l stats.Lift
 	switch d.Scale {
 	case metric.Log:
-		l = stats.LogMeanLift(control, candidate)
+		l = stats.AbsoluteLift(control, candidate)
 	case metric.LogRatio:
 		l = stats.LogRatioLift(stats.WithRareEvents(control, candidate))
 	default:
@@ -44,9 +44,13 @@ func absolute(d metric.Def, control, candidate stats.Ratio) reading {
 	return reading{lift: sign(d) * l.Estimate, se: l.SE, benefit: identity, scale: identity}
 }
 
-// onScale turns a benefit-signed relative change into the scale of the tests: that of a logarithm for a rate.
+// logarithmic metrics are tested as logarithms: exp of a bound is a bound, while the delta method's normal law of
+// exp(difference) − 1 lets 5.3 % of candidates at a margin of 2 % pass instead of 5 %.
+func logarithmic(d metric.Def) bool { return d.Scale != metric.Relative }
+
+// onScale turns a benefit-signed relative change into the scale of the tests: that of a logarithm for most.
 func onScale(d metric.Def, benefit float64) float64 {
-	if d.Scale == metric.LogRatio {
+	if logarithmic(d) {
 		return sign(d) * math.Log1p(sign(d)*benefit)
 	}
 	return benefit
@@ -54,7 +58,7 @@ func onScale(d metric.Def, benefit float64) float64 {
 
 // fromScale is its inverse.
 func fromScale(d metric.Def, x float64) float64 {
-	if d.Scale == metric.LogRatio {
+	if logarithmic(d) {
 		// Beyond e⁵⁰ nothing is known anyway, and infinity has no JSON.
 		return sign(d) * math.Expm1(sign(d)*min(max(x, -50), 50))
 	}
@@ -66,14 +70,6 @@ func sign(d metric.Def) float64 {
 		return 1
 	}
 	return -1
-}
-
-func ratioOf(sums []BucketSum) (stats.Ratio, bool) {
-	clusters := make([]stats.Cluster, len(sums))
-	for i, b := range sums {
-		clusters[i] = stats.Cluster{Num: float64(b.Num) / metric.Millionth, Den: float64(b.Den) / metric.Millionth}
-	}
-	return stats.RatioOf(clusters)
 }
 
 // events counts what the metric counts: numerator events, or values where the numerator is a sum of logarithms.

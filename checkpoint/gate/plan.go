@@ -18,6 +18,10 @@ type Traffic struct {
 	TurnsCV      float64 `json:"turns_cv"`       // their number's standard deviation over its mean
 	ICC          float64 `json:"icc"`            // correlation of two turns of one unit, 0 … 1
 	EditShare    float64 `json:"edit_share"`     // turns that ask for an edit, 0 … 1
+	// Minutes is in which time so many units come; 0 is the test's. Pool is how many there are in all; 0 takes every
+	// unit for a new one.
+	Minutes float64 `json:"minutes,omitempty"`
+	Pool    int     `json:"pool,omitempty"`
 	// Bases are the control's values; what isn't named here is assumed, and said to be.
 	Bases map[string]Base `json:"bases,omitempty"`
 	// Effects are relative changes as they are read, −0.1 for a latency that falls by 10 %.
@@ -42,10 +46,23 @@ var assumed = map[string]Base{
 	"aborts":          {Value: .06},
 	"edit_rate":       {Value: .80},
 	"tokens":          {Value: 800, SD: 800},
+	"incomplete":      {Value: .004},
+	"faulted":         {Value: .01},
+	"censored":        {Value: .05},
 }
 
-// perEditRequest are the metrics whose denominator is edit-request turns.
 var perEditRequest = []string{"kept_edits", "questions", "edit_rate"}
+
+// PerEditRequest reports whether the metric's denominator is edit-request turns rather than turns.
+func PerEditRequest(name string) bool { return slices.Contains(perEditRequest, name) }
+
+// Base is the metric's value in the control arm, and whether it was given rather than assumed.
+func (t Traffic) Base(name string) (b Base, given bool) {
+	if b, given = t.Bases[name]; given {
+		return b, true
+	}
+	return assumed[name], false
+}
 
 // Forecast is what the traffic lets the gate see. Nothing in it is a promise: it takes the metrics for
 // independent, and the bases for known.
@@ -55,9 +72,13 @@ type Forecast struct {
 	// candidate and of one with the named effects.
 	ShipUnchanged float64 `json:"ship_unchanged"`
 	ShipEffect    float64 `json:"ship_effect"`
-	// Need is the number of units in both arms with which a candidate with the named effects ships with the
-	// policy's power; 0 when no traffic would do.
-	Need      float64  `json:"need"`
+	// UnitLoss is the smallest share of one arm's units, and TurnLoss the smallest share of one arm's turns that lose
+	// records, that makes the comparison INVALID by its end in the policy's power of tests; 1 when none does.
+	UnitLoss float64 `json:"unit_loss"`
+	TurnLoss float64 `json:"turn_loss"`
+	// Assumed: nobody named an effect, so that of a usual win was taken.
+	Assumed   bool     `json:"assumed,omitempty"`
+	Cycle     Cycle    `json:"cycle"`
 	Sentences []string `json:"sentences"`
 }
 
@@ -81,14 +102,20 @@ type Outlook struct {
 	SmallestHarm float64 `json:"smallest_harm,omitempty"`
 }
 
-// Plan says beforehand what a test under the policy can detect with this traffic.
+// Plan says beforehand what a test under the policy can detect with this traffic, and proposes a cycle.
 func Plan(p Policy, t Traffic) (Forecast, error) {
 	if err := t.validate(); err != nil {
 		return Forecast{}, err
 	}
+	t, assumed := t.Over(p.TestMinutes).expected(p)
+	f := forecast(p, t)
+	f.Assumed, f.Cycle = assumed, propose(p, t)
+	f.Sentences = tell(p, t, f)
+	return f, nil
+}
+
+func forecast(p Policy, t Traffic) Forecast {
 	f := Forecast{ShipUnchanged: 1, ShipEffect: 1}
-	f.Sentences = append(f.Sentences, fmt.Sprintf("%s units with %.3g counting turns each make %s turns in both arms, %s of them edit requests",
-		count(int64(t.Units)), t.TurnsPerUnit, count(int64(t.turns(""))), count(int64(t.turns("kept_edits")))))
 	noWin, noWinEffect := 1., 1.
 	for _, d := range metric.All {
 		o, planned := outlook(p, t, d)
@@ -109,9 +136,17 @@ func Plan(p Policy, t Traffic) (Forecast, error) {
 		f.ShipUnchanged *= 1 - noWin
 		f.ShipEffect *= 1 - noWinEffect
 	}
-	f.Need = need(p, t)
-	f.Sentences = append(f.Sentences, tell(p, t, f)...)
-	return f, nil
+	both := bothArms(p, t)
+	f.ShipUnchanged *= both
+	f.ShipEffect *= both
+	f.UnitLoss, f.TurnLoss = unitLoss(p, t.Units), turnLoss(p, t)
+	return f
+}
+
+// bothArms is how likely the smaller arm gets its least number of units.
+func bothArms(p Policy, t Traffic) float64 {
+	n := float64(t.Units)
+	return max(0, 1-2*stats.UpperTail((n-2*float64(p.MinUnits))/math.Sqrt(n)))
 }
 
 func (t Traffic) validate() error {
@@ -124,6 +159,8 @@ func (t Traffic) validate() error {
 		{t.TurnsCV >= 0, "turns' coefficient of variation: at least 0"},
 		{t.ICC >= 0 && t.ICC <= 1, "correlation inside a unit: 0 to 1"},
 		{t.EditShare > 0 && t.EditShare <= 1, "share of edit requests: above 0, at most 1"},
+		{t.Minutes >= 0, "minutes in which the units come: above 0"},
+		{t.Pool == 0 || t.Pool >= t.Units, "units there are in all: at least those that come in the given time"},
 	} {
 		if !c.ok {
 			return fmt.Errorf("traffic: %s", c.message)
@@ -151,10 +188,21 @@ func (t Traffic) validate() error {
 
 func (t Traffic) turns(name string) float64 {
 	n := float64(t.Units) * t.TurnsPerUnit
-	if slices.Contains(perEditRequest, name) {
+	if PerEditRequest(name) {
 		n *= t.EditShare
 	}
 	return n
+}
+
+// designEffect is that of the turns that the metric counts. Where it leaves turns out, the number that is left of a
+// unit's varies more for its size than the number of its turns does.
+func (t Traffic) designEffect(name string) float64 {
+	m, cv := t.TurnsPerUnit, t.TurnsCV
+	if PerEditRequest(name) {
+		cv = math.Sqrt(cv*cv + (1-t.EditShare)/(m*t.EditShare))
+		m *= t.EditShare
+	}
+	return stats.DesignEffect(m, cv, t.ICC)
 }
 
 // spread is an event's standard deviation over its mean; of the logarithm itself for a mean of logarithms.
@@ -175,13 +223,10 @@ func outlook(p Policy, t Traffic, d metric.Def) (Outlook, bool) {
 	if !success && !guarded && !watched {
 		return Outlook{}, false
 	}
-	base, given := t.Bases[d.Name]
-	if !given {
-		base = assumed[d.Name]
-	}
+	base, given := t.Base(d.Name)
 	events := t.turns(d.Name)
 	o := Outlook{Metric: d.Name, Base: base, Assumed: !given, Events: events}
-	o.DesignEffect = stats.DesignEffect(events/float64(t.Units), t.TurnsCV, t.ICC)
+	o.DesignEffect = t.designEffect(d.Name)
 	o.SE = stats.LiftSE(base.spread(d), events, o.DesignEffect)
 	effect := onScale(d, sign(d)*t.Effects[d.Name])
 	if success {
@@ -217,45 +262,12 @@ func winFactor(p Policy) float64 { return stats.UpperPoint(p.Alphas.Win / float6
 // guardrailPower shares the error of the second kind between the win and the guardrails.
 func guardrailPower(p Policy) float64 { return 1 - (1-p.Power)/float64(len(p.Guardrails)+1) }
 
-// need is by how many units the weakest part gets its share of the power: each guardrail, and the best success
-// metric. Errors fall with the root of the units.
-func need(p Policy, t Traffic) float64 {
-	more := float64(2*p.MinUnits) / float64(t.Units)
-	best := math.Inf(1)
-	for _, d := range metric.All {
-		o, planned := outlook(p, t, d)
-		if !planned {
-			continue
-		}
-		effect := onScale(d, sign(d)*t.Effects[d.Name])
-		if slices.Contains(p.Success, d.Name) {
-			best = min(best, factor(effect, stats.Detectable(o.SE, winFactor(p), guardrailPower(p))))
-		}
-		if g, guarded := p.Guardrail(d.Name); guarded {
-			room := effect - onScale(d, -relativeMargin(g, o.Base))
-			more = max(more, factor(room, stats.Detectable(o.SE, stats.UpperPoint(p.Alphas.Guardrail), guardrailPower(p))))
-		}
-	}
-	if p.Mode == gatepolicy.Improve {
-		more = max(more, best)
-	}
-	if math.IsInf(more, 1) {
-		return 0
-	}
-	return math.Ceil(more * float64(t.Units))
-}
-
-func factor(effect, detectable float64) float64 {
-	if effect <= 0 {
-		return math.Inf(1)
-	}
-	return detectable / effect * (detectable / effect)
-}
-
-const longestTest = 14 * 24 * time.Hour
-
 func tell(p Policy, t Traffic, f Forecast) []string {
-	var out []string
+	out := []string{fmt.Sprintf("%s units with %.3g counting turns each make %s turns in both arms, %s of them edit requests",
+		count(int64(t.Units)), t.TurnsPerUnit, count(int64(t.turns(""))), count(int64(t.turns("kept_edits"))))}
+	if both := bothArms(p, t); both < .99 {
+		out = append(out, fmt.Sprintf("%s units in each arm, without which nothing ships, come in %s of tests", count(int64(p.MinUnits)), chance(both)))
+	}
 	for _, o := range f.Metrics {
 		d, _ := metric.Find(o.Metric)
 		note := ""
@@ -279,45 +291,23 @@ func tell(p Policy, t Traffic, f Forecast) []string {
 			out = append(out, s)
 		}
 		if _, ok := p.HarmMargin(o.Metric); ok {
-			out = append(out, fmt.Sprintf("%s: a change of %s ends the test as harm in %s of tests%s", d.Title, read(-o.SmallestHarm), chance(p.Power), note))
+			s := fmt.Sprintf("%s: a change of %s ends the test as harm in %s of tests%s", d.Title, read(-o.SmallestHarm), chance(p.Power), note)
+			if o.SmallestHarm > 10 || d.HigherIsBetter && o.SmallestHarm > 1 {
+				s = fmt.Sprintf("%s: no loss is large enough to be seen as harm in %s of tests%s", d.Title, chance(p.Power), note)
+			}
+			out = append(out, s)
 		}
 	}
 	out = append(out, fmt.Sprintf("an unchanged candidate ships in %s of tests", chance(f.ShipUnchanged)))
 	if len(t.Effects) > 0 {
-		out = append(out, fmt.Sprintf("a candidate with the named effects ships in %s of tests, metrics taken for independent", chance(f.ShipEffect)))
-	}
-	return append(out, advice(p, t, f)...)
-}
-
-// advice says which test would do: silence here would be a HOLD for ever.
-func advice(p Policy, t Traffic, f Forecast) []string {
-	units := float64(t.Units)
-	if f.Need == 0 {
-		if p.Mode == gatepolicy.Improve && len(t.Effects) == 0 {
-			return []string{"name the effects that a candidate is expected to have (kept_edits=0.03), to learn what test they need"}
+		note := ""
+		if f.Assumed {
+			note = " (assumed; --effect names yours)"
 		}
-		return []string{"no traffic makes such a candidate ship: its effects are not wins, or beyond a margin"}
+		out = append(out, fmt.Sprintf("a candidate with %s%s ships in %s of tests, metrics taken for independent", effects(t.Effects), note, chance(f.ShipEffect)))
 	}
-	if f.Need <= units {
-		return []string{fmt.Sprintf("this traffic suffices: %s units are needed", count(int64(f.Need)))}
-	}
-	length := time.Duration(p.TestMinutes * f.Need / units * float64(time.Minute))
-	out := []string{fmt.Sprintf("%s units are needed for %s of such candidates to ship, %s come in a test of %s", count(int64(f.Need)), chance(p.Power), count(int64(t.Units)), duration(minutes(p.TestMinutes)))}
-	if length <= longestTest {
-		out = append(out, fmt.Sprintf("if new units keep coming at this rate, a test of %s would do (test_minutes: %.0f, planned_units: %.0f)", duration(length), math.Ceil(length.Minutes()), f.Need))
-	} else {
-		out = append(out, fmt.Sprintf("live evidence insufficient: it would take %s, and a test takes at most %s; evals and a person decide", duration(length), duration(longestTest)))
-	}
-	for _, o := range f.Metrics {
-		g, ok := p.Guardrail(o.Metric)
-		if d, _ := metric.Find(o.Metric); ok && o.PassEffect < guardrailPower(p) {
-			out = append(out, fmt.Sprintf("or a wider margin for %s: %.3g instead of %.3g", d.Title, o.SmallestMargin, relativeMargin(g, o.Base)))
-		}
-	}
-	if p.Mode == gatepolicy.Improve {
-		out = append(out, "or mode do_no_harm, which asks for no win and is shown as such")
-	}
-	return out
+	out = append(out, fmt.Sprintf("losing %s of one arm's units, or records of %s of one arm's turns, is found in %s of tests", share(f.UnitLoss), share(f.TurnLoss), chance(p.Power)))
+	return append(out, advice(p, t, f.Cycle)...)
 }
 
 func minutes(n float64) time.Duration { return time.Duration(n * float64(time.Minute)) }

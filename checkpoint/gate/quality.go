@@ -1,7 +1,6 @@
 package gate
 
 import (
-	"fmt"
 	"math"
 	"strings"
 	"time"
@@ -36,16 +35,12 @@ func (t tester) split(name, what string, units *Arms) Check {
 		c.Status, c.Sentence = NotMeasured, "nobody counted the "+what+", so their split isn't known"
 		return c
 	}
-	k := 100.
-	if units.Sum() >= manyUnits {
-		k = 1000
-	}
-	c.Value = stats.SequentialSRM([]float64{float64(units.Control), float64(units.Candidate)}, []float64{.5, .5}, k)
-	c.Sentence = fmt.Sprintf("%s: %s in control, %s in the candidate's arm, as an even split makes them (p = %s)", what, count(units.Control), count(units.Candidate), pValue(c.Value))
+	c.Value = splitP(float64(units.Control), float64(units.Candidate))
+	c.Sentence = t.say("%s: %s in control, %s in the candidate's arm, as an even split makes them (p = %s)", what, count(units.Control), count(units.Candidate), pValue(c.Value))
 	c.Status = Passed
 	if c.Value < c.Limit {
 		c.Status = Failed
-		c.Sentence = fmt.Sprintf("%s: %s in control, %s in the candidate's arm; an even split doesn't make that (p = %s, alarm below %s)", what, count(units.Control), count(units.Candidate), pValue(c.Value), pValue(c.Limit))
+		c.Sentence = t.say("%s: %s in control, %s in the candidate's arm; an even split doesn't make that (p = %s, alarm below %s)", what, count(units.Control), count(units.Candidate), pValue(c.Value), pValue(c.Limit))
 		c.Remedy = "find where units get lost: assignment, exposure or telemetry of one arm; then start a new experiment"
 	}
 	return c
@@ -69,7 +64,7 @@ func (t tester) multiExposure() Check {
 	if distinct > 0 {
 		c.Value = float64(t.evidence.MultiExposed) / float64(distinct)
 	}
-	c.Sentence = fmt.Sprintf("units seen in both arms: %s of %s (%s, limit %s)", count(t.evidence.MultiExposed), count(distinct), share(c.Value), share(c.Limit))
+	c.Sentence = t.say("units seen in both arms: %s of %s (%s, limit %s)", count(t.evidence.MultiExposed), count(distinct), share(c.Value), share(c.Limit))
 	switch {
 	case !t.enough:
 		c.Status = Pending
@@ -87,27 +82,26 @@ func (t tester) multiExposure() Check {
 func (t tester) alike(s gatepolicy.Share) Check {
 	c := Check{Name: s.Metric, Limit: s.Tolerance}
 	d, _ := metric.Find(s.Metric)
-	sums := t.evidence.Metrics[s.Metric]
-	control, okControl := ratioOf(sums.Control)
-	candidate, okCandidate := ratioOf(sums.Candidate)
-	if !okControl || !okCandidate {
+	arms := t.estimates[s.Metric]
+	if !arms.measured() {
 		c.Status, c.Sentence = NotMeasured, d.Title+": no settled turns in at least one arm"
 		return c
 	}
+	control, candidate := arms.Control, arms.Candidate
 	l := stats.AbsoluteLift(stats.WithRareEvents(control, candidate))
-	half := stats.TwoSided(t.policy.Alphas.Shares/float64(len(t.policy.Shares)), float64(t.policy.PlannedUnits)).BothFactor(max(t.n, 1)) * l.SE
+	half := shareSequence(t.policy).BothFactor(t.sample(arms, 0).n) * l.SE
 	c.Value = l.Estimate
-	facts := fmt.Sprintf("%s: %s of settled turns in control, %s in the candidate's arm, difference %s ± %s", d.Title, share(control.Value), share(candidate.Value), points(l.Estimate), size(half))
+	facts := t.say("%s: %s of settled turns in control, %s in the candidate's arm, difference %s ± %s", d.Title, share(control.Value), share(candidate.Value), points(l.Estimate), size(half))
 	switch {
 	case !t.enough:
 		c.Status, c.Sentence = Pending, facts
 	case math.Abs(l.Estimate)-half > s.Tolerance:
 		c.Status = Failed
-		c.Sentence = fmt.Sprintf("%s: surely more than the %s allowed", facts, size(s.Tolerance))
+		c.Sentence = t.say("%s: surely more than the %s allowed", facts, size(s.Tolerance))
 		c.Remedy = "events of one arm get lost or fail where no lift can see it: compare the replica sets, the transport and the harness version of the arms; then start a new experiment"
 	default:
 		c.Status = Passed
-		c.Sentence = fmt.Sprintf("%s: not surely more than the %s allowed", facts, size(s.Tolerance))
+		c.Sentence = t.say("%s: not surely more than the %s allowed", facts, size(s.Tolerance))
 	}
 	return c
 }
@@ -122,7 +116,7 @@ func (t tester) stillOpen() Check {
 		c.Status, c.Sentence = NotMeasured, "nobody counted the turns still open at the end"
 		return c
 	}
-	settled := t.evidence.Metrics["incomplete"]
+	settled := t.estimates["incomplete"]
 	control, candidate := openShare(open.Control, settled.Control), openShare(open.Candidate, settled.Candidate)
 	if control.Den == 0 || candidate.Den == 0 {
 		c.Status, c.Sentence = NotMeasured, "no turns in at least one arm, so none to be still open"
@@ -131,7 +125,7 @@ func (t tester) stillOpen() Check {
 	l := stats.AbsoluteLift(control, candidate)
 	half := stats.UpperPoint(t.policy.Alphas.Shares/2) * math.Sqrt(openDesignEffect) * l.SE
 	c.Value = l.Estimate
-	c.Sentence = fmt.Sprintf("turns still open: %s in control, %s in the candidate's arm, difference %s ± %s (%s allowed)", share(control.Value), share(candidate.Value), points(l.Estimate), size(half), size(c.Limit))
+	c.Sentence = t.say("turns still open: %s in control, %s in the candidate's arm, difference %s ± %s (%s allowed)", share(control.Value), share(candidate.Value), points(l.Estimate), size(half), size(c.Limit))
 	switch {
 	case !t.ended || !t.enough:
 		c.Status = Pending
@@ -144,12 +138,8 @@ func (t tester) stillOpen() Check {
 	return c
 }
 
-func openShare(open int64, settled []BucketSum) stats.Ratio {
-	var turns int64
-	for _, b := range settled {
-		turns += b.Den
-	}
-	n := float64(open) + float64(turns)/metric.Millionth
+func openShare(open int64, settled stats.Ratio) stats.Ratio {
+	n := float64(open) + settled.Den
 	if n == 0 {
 		return stats.Ratio{}
 	}
@@ -161,14 +151,14 @@ func (t tester) conditions() []Check {
 	elapsed := t.evidence.CommittedThrough.Sub(t.evidence.StartsAt).Minutes()
 	least := min(t.evidence.ExposedUnits.Control, t.evidence.ExposedUnits.Candidate)
 	conditions := []Check{
-		t.condition("min_minutes", elapsed, t.policy.MinMinutes, fmt.Sprintf("%.0f minutes of log time are complete, %.0f are needed", max(elapsed, 0), t.policy.MinMinutes)),
-		t.condition("min_units", float64(least), float64(t.policy.MinUnits), fmt.Sprintf("the smaller arm has %s units, %s are needed", count(least), count(int64(t.policy.MinUnits)))),
+		t.condition("min_minutes", elapsed, t.policy.MinMinutes, t.say("%.0f minutes of log time are complete, %.0f are needed", max(elapsed, 0), t.policy.MinMinutes)),
+		t.condition("min_units", float64(least), float64(t.policy.MinUnits), t.say("the smaller arm has %s units, %s are needed", count(least), count(int64(t.policy.MinUnits)))),
 	}
 	monitors := Check{Name: "monitors", Status: Passed, Sentence: "no monitor stands in the way"}
 	var names []string
 	for _, a := range t.evidence.Monitors {
 		if a.AcknowledgedBy == "" {
-			names = append(names, fmt.Sprintf("%s since %s: %s", a.Monitor, clock(a.Since), a.Text))
+			names = append(names, t.say("%s since %s: %s", a.Monitor, clock(a.Since), a.Text))
 		}
 	}
 	if len(names) > 0 {

@@ -75,8 +75,8 @@ type Finding struct {
 	ChangeLow  float64 `json:"change_low"`
 	ChangeHigh float64 `json:"change_high"`
 
-	// Lift and SE are on the scale of the tests (a logarithm for rare rates), signed so that positive is a
-	// benefit.
+	// Lift and SE are those of the relative change, of its logarithm for rare rates, signed so that positive is a
+	// benefit. Bounds of rare rates and of latency come from logarithms.
 	Lift  float64 `json:"lift"`
 	SE    float64 `json:"se"`
 	Tests []Test  `json:"tests"`

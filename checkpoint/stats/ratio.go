@@ -41,6 +41,30 @@ func RatioOf(clusters []Cluster) (Ratio, bool) {
 	return r, true
 }
 
+// heavy is the share of an arm's denominator from which on a cluster drags the ratio after itself.
+const heavy = .05
+
+// Guarded widens the variance of RatioOf where single clusters are heavy: such a one pulls the ratio towards itself, so
+// that its distance from it says too little. It is measured from the ratio of all others instead, which divides it by
+// 1 − its share (the jackknife's residual: HC3 of MacKinnon and White, Journal of Econometrics 1985). Without a heavy
+// cluster nothing changes.
+func (r Ratio) Guarded(clusters []Cluster) Ratio {
+	var more float64
+	for _, c := range clusters {
+		share := c.Den / r.Den
+		if share <= heavy || share >= 1 {
+			continue
+		}
+		d := (c.Num - float64(r.Value*c.Den)) / (1 - share)
+		more += float64(d*d) * (1 - (1-share)*(1-share))
+	}
+	k := float64(r.Clusters)
+	if more > 0 && k > 1 {
+		r.Var += more * k / ((k - 1) * r.Den * r.Den)
+	}
+	return r
+}
+
 // Moments are the sums of a sample of units: of numerators S, denominators M, their squares and products.
 type Moments struct{ N, S, SS, M, MM, SM float64 }
 

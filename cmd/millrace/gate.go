@@ -12,6 +12,8 @@ import (
 	"strconv"
 	"strings"
 
+	"gopkg.in/yaml.v3"
+
 	"millrace/checkpoint/gate"
 	"millrace/checkpoint/stats/reference"
 	"millrace/schemas/gatepolicy"
@@ -20,16 +22,18 @@ import (
 // GateCommand is what one can ask the gate.
 type GateCommand struct {
 	Plan     GatePlan     `cmd:"" help:"What a test can detect with this traffic, before it starts."`
+	Simulate GateSimulate `cmd:"" help:"How often a policy ships, holds or rolls back what, at this traffic."`
 	Explain  GateExplain  `cmd:"" help:"Why a candidate shipped or didn't, and what would have changed it."`
 	Evaluate GateEvaluate `cmd:"" help:"Make a verdict again from its frozen evidence."`
 	Policy   GatePolicy   `cmd:"" help:"Print the shipped gate policy, or check one."`
 	Check    GateCheck    `cmd:"" help:"Hold the gate's arithmetic against a file of published numbers."`
 }
 
-// GatePlan forecasts a test.
-type GatePlan struct {
-	Policy       string             `help:"Gate policy; the shipped one if not given." type:"existingfile" placeholder:"FILE"`
-	Units        int                `required:"" help:"Distinct units in both arms, from the test's start to its end."`
+// GateTraffic is what a test will see.
+type GateTraffic struct {
+	Units        int                `required:"" help:"Distinct units in both arms, from the test's start to its end or in --minutes."`
+	Minutes      float64            `help:"In which time so many units come; a test's own if not given." placeholder:"N"`
+	Pool         int                `help:"How many units there are in all, who come again; new ones keep coming if not given." placeholder:"N"`
 	TurnsPerUnit float64            `default:"4" help:"Turns of a unit that count, on average."`
 	TurnsCV      float64            `name:"turns-cv" default:"1" help:"Standard deviation of that number over its mean."`
 	ICC          float64            `name:"icc" default:"0.1" help:"Correlation of two turns of one unit, 0 to 1."`
@@ -38,31 +42,98 @@ type GatePlan struct {
 	Effect       map[string]float64 `help:"A change that the candidate may bring: kept_edits=0.03, latency=-0.1." placeholder:"METRIC=CHANGE"`
 }
 
+func (c *GateTraffic) traffic() (gate.Traffic, error) {
+	traffic := gate.Traffic{
+		Units: c.Units, TurnsPerUnit: c.TurnsPerUnit, TurnsCV: c.TurnsCV, ICC: c.ICC, EditShare: c.EditShare,
+		Minutes: c.Minutes, Pool: c.Pool, Bases: map[string]gate.Base{}, Effects: c.Effect,
+	}
+	for name, text := range c.Base {
+		base, err := parseBase(text)
+		if err != nil {
+			return traffic, usagef("--base %s=%s: %v", name, text, err)
+		}
+		traffic.Bases[name] = base
+	}
+	return traffic, nil
+}
+
+// GatePlan forecasts a test.
+type GatePlan struct {
+	Policy      string `help:"Gate policy, a file or the name of a shipped one." default:"default" placeholder:"FILE"`
+	Write       string `help:"Write the policy of the proposed cycle to this file, under a new name." type:"path" placeholder:"FILE"`
+	GateTraffic `embed:""`
+}
+
+// Help is what 'millrace gate plan --help' adds.
+func (*GatePlan) Help() string {
+	return `Where the traffic doesn't suffice, the plan says what would do: a longer test with its cycle by rows, wider margins, mode do_no_harm, or that no
+test would tell and evals and a person have to decide.
+
+  millrace gate plan --units 4000 --effect kept_edits=0.03
+  millrace gate plan --units 300 --minutes 300 --pool 1000 --write ours.yaml     500 sessions in five hours, by 300 of 1,000 people
+`
+}
+
 // Run implements the command.
 func (c *GatePlan) Run(_ context.Context, out *Output) error {
 	policy, err := readPolicy(c.Policy)
 	if err != nil {
 		return err
 	}
-	traffic := gate.Traffic{
-		Units: c.Units, TurnsPerUnit: c.TurnsPerUnit, TurnsCV: c.TurnsCV, ICC: c.ICC, EditShare: c.EditShare,
-		Bases: map[string]gate.Base{}, Effects: c.Effect,
-	}
-	for name, text := range c.Base {
-		base, err := parseBase(text)
-		if err != nil {
-			return usagef("--base %s=%s: %v", name, text, err)
-		}
-		traffic.Bases[name] = base
+	traffic, err := c.traffic()
+	if err != nil {
+		return err
 	}
 	forecast, err := gate.Plan(policy, traffic)
 	if err != nil {
 		return err
 	}
-	if out.JSON {
-		return out.Object(forecast)
+	if c.Write != "" {
+		if err := writeCycle(c.Write, forecast.Cycle); err != nil {
+			return err
+		}
 	}
-	return writeLines(out.Out, forecast.Sentences)
+	return report(out, forecast, func(w io.Writer) error { return writeLines(w, forecast.Sentences) })
+}
+
+// writeCycle writes the proposed policy. Nothing is overwritten: a policy that tests were declared with stays as it is.
+func writeCycle(file string, c gate.Cycle) error {
+	policy := c.Policy
+	policy.Name, policy.Version = "proposed", 1
+	text, err := policyText(policy)
+	if err != nil {
+		return fmt.Errorf("policy of the proposed cycle: %w", err)
+	}
+	f, err := os.OpenFile(file, os.O_WRONLY|os.O_CREATE|os.O_EXCL, 0o644)
+	if err != nil {
+		return err
+	}
+	_, err = fmt.Fprintf(f, "# Proposed by 'millrace gate plan' for %d units in a test; about %d turns to a cut. Give it a name of your own.\n%s", c.Units, c.Rows, text)
+	return errors.Join(err, f.Close())
+}
+
+// policyText writes a policy as a document that people edit: blocks, and a metric's margin on one line.
+func policyText(p gatepolicy.Policy) ([]byte, error) {
+	asJSON, err := json.Marshal(p) // without the margins that are 0
+	if err != nil {
+		return nil, err
+	}
+	var doc yaml.Node
+	if err := yaml.Unmarshal(asJSON, &doc); err != nil {
+		return nil, err
+	}
+	var plain func(n *yaml.Node, inList bool)
+	plain = func(n *yaml.Node, inList bool) {
+		n.Style = 0
+		if inList && n.Kind == yaml.MappingNode {
+			n.Style = yaml.FlowStyle
+		}
+		for _, c := range n.Content {
+			plain(c, n.Kind == yaml.SequenceNode)
+		}
+	}
+	plain(&doc, false)
+	return yaml.Marshal(&doc)
 }
 
 func parseBase(text string) (b gate.Base, err error) {
@@ -152,24 +223,46 @@ func (c *GateEvaluate) Run(_ context.Context, out *Output) error {
 
 // GatePolicy prints or checks a policy.
 type GatePolicy struct {
-	File   string `arg:"" optional:"" type:"existingfile" help:"A policy to check; the shipped one is printed if not given."`
+	Policy string `arg:"" optional:"" default:"default" help:"default, large or small: print that shipped policy. A file: check it."`
+	Lint   bool   `help:"Exit with 1 on a warning too."`
 	Schema bool   `help:"Print the JSON Schema of gate policies."`
 }
 
 // Run implements the command.
 func (c *GatePolicy) Run(_ context.Context, out *Output) error {
-	text := gatepolicy.DefaultText()
-	switch {
-	case c.Schema:
-		text = gatepolicy.Schema()
-	case c.File != "":
-		policy, err := readPolicy(c.File)
-		if err != nil {
-			return err
-		}
-		text = fmt.Appendf(nil, "%s: gate policy %s version %d, mode %s\n", c.File, policy.Name, policy.Version, policy.Mode)
+	if c.Schema {
+		_, err := out.Out.Write(gatepolicy.Schema())
+		return err
 	}
-	_, err := out.Out.Write(text)
+	if text, shipped := gatepolicy.ShippedText(c.Policy); shipped {
+		_, err := out.Out.Write(text)
+		return err
+	}
+	text, err := os.ReadFile(c.Policy)
+	if errors.Is(err, os.ErrNotExist) {
+		return usagef("%s is no file, and no shipped policy: those are %s", c.Policy, strings.Join(gatepolicy.Shipped, ", "))
+	}
+	if err != nil {
+		return err
+	}
+	policy, warnings, err := gatepolicy.Warnings(text)
+	if err != nil {
+		return fmt.Errorf("%s: %w", c.Policy, err)
+	}
+	checked := struct {
+		Policy   gatepolicy.Policy   `json:"policy"`
+		Warnings gatepolicy.Problems `json:"warnings"`
+	}{policy, warnings}
+	err = report(out, checked, func(w io.Writer) error {
+		lines := []string{fmt.Sprintf("%s: gate policy %s version %d, mode %s", c.Policy, policy.Name, policy.Version, policy.Mode)}
+		if len(warnings) > 0 {
+			lines = append(lines, warnings.Error())
+		}
+		return writeLines(w, lines)
+	})
+	if err == nil && c.Lint && len(warnings) > 0 {
+		return fmt.Errorf("%s: warnings: %d", c.Policy, len(warnings))
+	}
 	return err
 }
 
@@ -222,13 +315,17 @@ func (c *GateCheck) Run(_ context.Context, out *Output) error {
 	return nil
 }
 
+// readPolicy reads a file, or one of the shipped policies by its name.
 func readPolicy(file string) (gatepolicy.Policy, error) {
 	if file == "" {
 		return gatepolicy.Default(), nil
 	}
-	text, err := os.ReadFile(file)
-	if err != nil {
-		return gatepolicy.Policy{}, err
+	text, shipped := gatepolicy.ShippedText(file)
+	if !shipped {
+		var err error
+		if text, err = os.ReadFile(file); err != nil {
+			return gatepolicy.Policy{}, err
+		}
 	}
 	policy, err := gatepolicy.Parse(text)
 	if err != nil {

@@ -53,6 +53,10 @@ func TestGateCheckTurnsRedOnOneWrongNumber(t *testing.T) {
 
 	_, err = runGate(t, &GateCheck{File: writeGateFile(t, []byte(`[{"name":"x","input":{},"expected":{"y":1}}]`))}, false)
 	require.ErrorContains(t, err, "no case is one that the gate computes")
+
+	out, err = runGate(t, &GateCheck{File: "../../internal/unithash/testdata/hash.json"}, false)
+	require.NoError(t, err)
+	require.Contains(t, out, "cases 55 = 55 agree + 0 off + 0 skipped")
 }
 
 func TestGateEvaluateMakesTheVerdictAgain(t *testing.T) {
@@ -83,7 +87,7 @@ func TestGateEvaluateMakesTheVerdictAgain(t *testing.T) {
 
 func TestGatePlanAndPolicy(t *testing.T) {
 	t.Parallel()
-	plan := &GatePlan{Units: 4000, TurnsPerUnit: 4, TurnsCV: 1, ICC: .1, EditShare: .6, Base: map[string]string{"tokens": "900:850"}, Effect: map[string]float64{"kept_edits": .09}}
+	plan := &GatePlan{GateTraffic: GateTraffic{Units: 4000, TurnsPerUnit: 4, TurnsCV: 1, ICC: .1, EditShare: .6, Base: map[string]string{"tokens": "900:850"}, Effect: map[string]float64{"kept_edits": .09}}}
 	out, err := runGate(t, plan, false)
 	require.NoError(t, err)
 	require.Contains(t, out, "kept edits: the smallest win is a change of")
@@ -91,12 +95,12 @@ func TestGatePlanAndPolicy(t *testing.T) {
 	_, err = runGate(t, plan, false)
 	require.ErrorContains(t, err, "--base tokens=many")
 
-	shipped, err := runGate(t, &GatePolicy{}, false)
+	shipped, err := runGate(t, &GatePolicy{Policy: "default"}, false)
 	require.NoError(t, err)
-	out, err = runGate(t, &GatePolicy{File: writeGateFile(t, []byte(shipped))}, false)
+	out, err = runGate(t, &GatePolicy{Policy: writeGateFile(t, []byte(shipped))}, false)
 	require.NoError(t, err)
 	require.Contains(t, out, "gate policy default version 1, mode improve")
-	_, err = runGate(t, &GatePolicy{File: writeGateFile(t, []byte("kind: GatePolicy\nname: x\n"))}, false)
+	_, err = runGate(t, &GatePolicy{Policy: writeGateFile(t, []byte("kind: GatePolicy\nname: x\n"))}, false)
 	require.ErrorContains(t, err, "version: is 0")
 }
 

@@ -18,7 +18,7 @@ func TestDefaultIsTheDesigns(t *testing.T) {
 	p := Default()
 	require.Equal(t, []string{"kept_edits"}, p.Success)
 	require.Equal(t, []Margin{{Metric: "edit_rate", Margin: .02}, {Metric: "latency", Margin: .02}}, p.Guardrails)
-	require.Equal(t, Alphas{Harm: .01, Win: .02, EarlyWin: .005, Guardrail: .05, Split: .01, Shares: .01}, p.Alphas)
+	require.Equal(t, Alphas{Harm: .01, Win: .02, EarlyWin: .005, Guardrail: .05, EarlyGuardrail: .005, Split: .01, Shares: .01}, p.Alphas)
 	require.NoError(t, p.Validate())
 	start := time.Date(2026, 1, 5, 1, 15, 0, 0, time.UTC)
 	until, end := p.Window(start)
@@ -111,7 +111,10 @@ func TestSchemaAgreesWithTheParser(t *testing.T) {
 		require.NoError(t, yaml.Unmarshal([]byte(text), &v))
 		return schema.Validate(v)
 	}
-	require.NoError(t, accepts(string(DefaultText())))
+	for _, name := range Shipped {
+		text, _ := ShippedText(name)
+		require.NoError(t, accepts(string(text)), name)
+	}
 	require.NoError(t, accepts(small))
 	for _, change := range [][2]string{
 		{"kind: GatePolicy", "kind: Other"},

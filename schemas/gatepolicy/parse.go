@@ -41,12 +41,18 @@ func (p Problems) Error() string {
 // Parse reads a policy. What it doesn't say about error probabilities, times, sizes, harm and shares is taken
 // from the shipped policy; name, version, success and guardrails are its own. The error is of type Problems.
 func Parse(text []byte) (Policy, error) {
+	p, _, err := parse(text)
+	return p, err
+}
+
+// parse gives the line of every path too.
+func parse(text []byte) (Policy, map[string]int, error) {
 	var doc yaml.Node
 	if err := yaml.Unmarshal(text, &doc); err != nil {
-		return Policy{}, fromYAML(err)
+		return Policy{}, nil, fromYAML(err)
 	}
 	if len(doc.Content) == 0 || doc.Content[0].Kind != yaml.MappingNode {
-		return Policy{}, Problems{{Message: "the document is not a mapping; it begins with kind: " + Kind}}
+		return Policy{}, nil, Problems{{Message: "the document is not a mapping; it begins with kind: " + Kind}}
 	}
 	lines := map[string]int{}
 	problems := keys(doc.Content[0], reflect.TypeFor[Policy](), "", lines)
@@ -60,10 +66,10 @@ func Parse(text []byte) (Policy, error) {
 		}
 	}
 	if len(problems) == 0 {
-		return p, nil
+		return p, lines, nil
 	}
 	sort.SliceStable(problems, func(i, j int) bool { return problems[i].Line < problems[j].Line })
-	return Policy{}, problems
+	return Policy{}, lines, problems
 }
 
 // base is what the shipped policy lends to others.

@@ -61,12 +61,13 @@ type Share struct {
 
 // Alphas are the error probabilities, before they are split over their metrics.
 type Alphas struct {
-	Harm      float64 `yaml:"harm" json:"harm"`           // a rollback although no harm margin is exceeded
-	Win       float64 `yaml:"win" json:"win"`             // a win at the end although nothing improved
-	EarlyWin  float64 `yaml:"early_win" json:"early_win"` // the same before the end
-	Guardrail float64 `yaml:"guardrail" json:"guardrail"` // a margin passed although it is exceeded, each
-	Split     float64 `yaml:"split" json:"split"`         // a sample ratio mismatch although the split is right
-	Shares    float64 `yaml:"shares" json:"shares"`       // unequal shares although they are alike
+	Harm           float64 `yaml:"harm" json:"harm"`                       // a rollback although no harm margin is exceeded
+	Win            float64 `yaml:"win" json:"win"`                         // a win at the end although nothing improved
+	EarlyWin       float64 `yaml:"early_win" json:"early_win"`             // the same before the end
+	Guardrail      float64 `yaml:"guardrail" json:"guardrail"`             // a margin passed at the end although it is exceeded, each
+	EarlyGuardrail float64 `yaml:"early_guardrail" json:"early_guardrail"` // the same before the end
+	Split          float64 `yaml:"split" json:"split"`                     // a sample ratio mismatch although the split is right
+	Shares         float64 `yaml:"shares" json:"shares"`                   // unequal shares although they are alike
 }
 
 // HarmMargin returns the margin beyond which a loss in the metric ends the test.
@@ -98,8 +99,24 @@ var defaultText []byte
 //go:embed gatepolicy.schema.json
 var schemaText []byte
 
+//go:embed large.yaml
+var largeText []byte
+
+//go:embed small.yaml
+var smallText []byte
+
 // DefaultText is the shipped policy as a document with its comments.
 func DefaultText() []byte { return slices.Clone(defaultText) }
+
+// Shipped are the names of the shipped policies: of the default one, of one for hundreds of thousands of units in a
+// test, and of one for hundreds.
+var Shipped = []string{"default", "large", "small"}
+
+// ShippedText is a shipped policy as a document with its comments; false if there is none of that name.
+func ShippedText(name string) ([]byte, bool) {
+	text, ok := map[string][]byte{"default": defaultText, "large": largeText, "small": smallText}[name]
+	return slices.Clone(text), ok
+}
 
 // Schema is the document's JSON Schema, for editors.
 func Schema() []byte { return slices.Clone(schemaText) }

@@ -114,6 +114,7 @@ func (c *checker) numbers(p Policy) {
 		{"alphas.win", p.Alphas.Win},
 		{"alphas.early_win", p.Alphas.EarlyWin},
 		{"alphas.guardrail", p.Alphas.Guardrail},
+		{"alphas.early_guardrail", p.Alphas.EarlyGuardrail},
 		{"alphas.split", p.Alphas.Split},
 		{"alphas.shares", p.Alphas.Shares},
 	} {

@@ -20,6 +20,7 @@ var methods = map[string]computation{
 	"gb_count_metric_relative":              on(welchMeans),
 	"gb_ratio_delta_relative":               on(welchRatios),
 	"cluster_robust_equals_delta":           on(clusterRobust),
+	"ratio_of_clusters":                     on(ratioOfClusters),
 	"gb_sequential_two_sided_mean_N*1000":   on(sequenceTwoSided),
 	"gb_sequential_two_sided_prop_N*5000":   on(sequenceTwoSided),
 	"gb_sequential_one_sided_relative":      on(sequenceOneSided(stats.RelativeLift)),
@@ -39,6 +40,34 @@ var methods = map[string]computation{
 	"gb_midexperiment_scaling_sequential":   on(scaling),
 	"spotify_required_sample_size":          on(requiredSample),
 	"gb_srm_1":                              on(srm),
+	"gb_cuped_theta_pooled":                 on(theta),
+	"gb_cuped_relative_mean":                on(adjustedMean),
+	"gb_cuped_ratio_golden_improving":       on(adjustedRatio),
+	"gb_cuped_ratio_golden_declining":       on(adjustedRatio),
+	"confseq_one_sided_normal_mixture":      on(oneSidedMixture),
+	"confseq_beta_binomial_two_sided":       on(betaBinomial),
+	"confseq_poly_stitching":                on(polyStitching),
+	"confseq_quantile_double_stitching":     on(doubleStitching),
+	"confseq_empirical_process_lil":         on(empiricalProcess),
+	"confseq_quantile_ab_p_value":           on(quantileP),
+	"gb_quantile_absolute":                  on(quantiles(stats.AbsoluteLift)),
+	"gb_quantile_relative_prior1e6":         on(quantiles(stats.RelativeLift)),
+	"woodruff_clustered_quantiles":          on(woodruff),
+	"kayenta_percentile_linear":             on(percentiles),
+	"kayenta_mw_ci_small":                   on(shift),
+	"kayenta_mw_tie_out_with_R":             on(shift),
+	"kayenta_wilcoxon_diff":                 on(rankZ),
+	"kayenta_mw_intermediate":               on(rankExtremes),
+	"gomoremath_mw_large":                   on(rankLarge),
+	"gomoremath_mw_small_exact":             on(rankExact),
+	"ldof_two_sided_k5":                     on(obrienFleming),
+	"ldof_two_sided_k10":                    on(obrienFleming),
+	"power_spend3_one_sided":                on(spend(stats.PowerSpending(.025, 3), false)),
+	"power_spend2_two_sided":                on(spend(stats.PowerSpending(.05, 2), true)),
+	"hsd_minus4_one_sided":                  on(spend(stats.HwangShihDeCani(.025, -4), false)),
+	"classical_OF_k4":                       on(classicalOBrienFleming),
+	"calendar_spend_information_bounds":     on(calendar),
+	"obf_drift_fixed_peeking_error":         on(peeking),
 }
 
 // shapes recognise a case by the keys of its input, and by what it expects.
@@ -55,53 +84,6 @@ var shapes = []struct {
 	{"pairs", []string{"rho2_exact", "rho2_approx"}, on(rhoSquared)},
 	{"p", []string{"holm"}, on(holm)},
 	{"n1 n2 x1 x2", []string{"z", "p"}, on(twoProportions)},
-}
-
-// reasons say why a published case isn't computed.
-var reasons = map[string]string{
-	"gb_cuped_theta_pooled":             noCUPED,
-	"gb_cuped_relative_mean":            noCUPED,
-	"gb_cuped_ratio_golden_improving":   noCUPED,
-	"gb_cuped_ratio_golden_declining":   noCUPED,
-	"confseq_one_sided_normal_mixture":  otherSequence,
-	"confseq_beta_binomial_two_sided":   otherSequence,
-	"confseq_poly_stitching":            otherSequence,
-	"confseq_quantile_double_stitching": noQuantiles,
-	"confseq_empirical_process_lil":     noQuantiles,
-	"confseq_quantile_ab_p_value":       noQuantiles,
-	"gb_quantile_absolute":              noQuantiles,
-	"gb_quantile_relative_prior1e6":     noQuantiles,
-	"woodruff_clustered_quantiles":      noQuantiles,
-	"kayenta_percentile_linear":         noQuantiles,
-	"kayenta_mw_ci_small":               noRanks,
-	"kayenta_wilcoxon_diff":             noRanks,
-	"kayenta_mw_tie_out_with_R":         noRanks,
-	"kayenta_mw_intermediate":           noRanks,
-	"gomoremath_mw_large":               noRanks,
-	"gomoremath_mw_small_exact":         noRanks,
-	"ldof_two_sided_k5":                 noLooks,
-	"ldof_two_sided_k10":                noLooks,
-	"power_spend3_one_sided":            noLooks,
-	"power_spend2_two_sided":            noLooks,
-	"hsd_minus4_one_sided":              noLooks,
-	"classical_OF_k4":                   noLooks,
-	"calendar_spend_information_bounds": noLooks,
-	"obf_drift_fixed_peeking_error":     noLooks,
-}
-
-const (
-	noCUPED       = "the gate adjusts for no covariate: the sums hold no period before the test"
-	otherSequence = "the gate's sequences are the asymptotic ones; this is another boundary"
-	noQuantiles   = "the gate compares the mean of log latency and the share of slow turns, never a quantile"
-	noRanks       = "a fixed-sample rank test over points taken as independent; the gate's points are whole units"
-	noLooks       = "group-sequential bounds: the gate reads one confidence sequence and decides once at the end"
-)
-
-func reason(name string) string {
-	if r, ok := reasons[name]; ok {
-		return r
-	}
-	return "no method of the gate has this name, or takes this input and gives these values"
 }
 
 func on[T any](f func(T) values) computation {
@@ -202,6 +184,25 @@ func clusterRobust(struct{}) values {
 	}
 	l := stats.AbsoluteLift(control, candidate)
 	return values{"diff": {l.Estimate}, "se": {l.SE}, "n_rows": {float64(rows)}}
+}
+
+// ratioOfClusters is what the gate makes of its buckets, on each scale: [num, den] of every cluster.
+func ratioOfClusters(in struct{ Control, Treatment [][2]float64 }) values {
+	estimate := func(pairs [][2]float64) stats.Ratio {
+		clusters := make([]stats.Cluster, len(pairs))
+		for i, p := range pairs {
+			clusters[i] = stats.Cluster{Num: p[0], Den: p[1]}
+		}
+		r, _ := stats.RatioOf(clusters)
+		return r
+	}
+	c, t := estimate(in.Control), estimate(in.Treatment)
+	both := func(l stats.Lift) []float64 { return []float64{l.Estimate, l.SE} }
+	return values{
+		"value": {c.Value, t.Value}, "var": {c.Var, t.Var},
+		"absolute": both(stats.AbsoluteLift(c, t)), "relative": both(stats.RelativeLift(c, t)),
+		"log_ratio": both(stats.LogRatioLift(c, t)), "log_mean": both(stats.LogMeanLift(c, t)),
+	}
 }
 
 func sequenceTwoSided(in arms) values {
