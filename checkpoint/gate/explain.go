@@ -69,7 +69,7 @@ func Summary(v Verdict) string {
 		}
 		return s + "."
 	case Hold:
-		return fmt.Sprintf("%s stays out: %s %s. That isn't \"no difference\"; below is what would tell.", v.Candidate, seen, first(v.Reasons))
+		return fmt.Sprintf("%s stays out: %s %s. That isn't \"no difference\".", v.Candidate, seen, first(v.Reasons))
 	case Rollback:
 		return fmt.Sprintf("%s was stopped: %s %s.", v.Candidate, seen, first(v.Reasons))
 	case Invalid:

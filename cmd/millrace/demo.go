@@ -108,6 +108,9 @@ func (c *UpCommand) demonstrate(ctx context.Context, out *Output) error {
 		return err
 	}
 	cfg.Anchor = start.Add(warmUp)
+	// So that a small team sees the whole cycle too: of few users a cut takes what there is.
+	cfg.Cut.MinRows = min(cfg.Cut.MinRows, max(1, int64(c.Units)/16))
+	cfg.Cut.MinUnits = min(cfg.Cut.MinUnits, max(1, int64(c.Units)/32))
 	roles, hands, err := h.roles(cfg, d.clock.Now, -1, []string{"Simulated traffic on a simulated clock."})
 	if err != nil {
 		return err

@@ -39,6 +39,20 @@ func TestDemoOnce(t *testing.T) {
 	}
 }
 
+// A small team's demo ends in what was decided, on what evidence, and what would tell.
+func TestDemoOfFewUsers(t *testing.T) {
+	if testing.Short() {
+		t.Skip("half a minute of both cores")
+	}
+	var out bytes.Buffer
+	cmd := exec.CommandContext(t.Context(), millraceBinary(t), "up", "--demo", "--once", "--units", "125", "--listen", "127.0.0.1:0", "--data", filepath.Join(openFolder(t), "data"))
+	cmd.Stdout, cmd.Stderr = &out, &out
+	require.NoError(t, cmd.Run(), "%s", &out)
+	for _, says := range []string{"HOLD: live stays base-0", "to its declared end", "stays out: after", `That isn't "no difference"`, "millrace gate plan --units"} {
+		require.Contains(t, out.String(), says)
+	}
+}
+
 func playDemo(t *testing.T, flags ...string) summary {
 	t.Helper()
 	// The binary as users run it: under the race detector a cycle would take ten minutes.

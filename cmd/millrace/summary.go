@@ -314,6 +314,10 @@ func (d *demo) evidenceFrozen(ctx context.Context, s *summary) error {
 	}
 	s.Verdict = string(v.Decision)
 	s.sentences = append([]string{fmt.Sprintf("A/B %s | %s units, %s", thousands(v.Units.Control), thousands(v.Units.Candidate), ending(v))}, v.Reasons...)
+	if v.Decision == gate.Hold {
+		s.sentences = append(s.sentences, gate.Summary(v),
+			fmt.Sprintf("what would tell, with such traffic: millrace gate plan --units %d", v.Units.Sum()))
+	}
 	return nil
 }
 
