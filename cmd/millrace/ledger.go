@@ -56,8 +56,8 @@ func (p LedgerPlaces) open(ctx context.Context, command string) (*pgxpool.Pool, 
 
 // Window is a part of the ledger by log time.
 type Window struct {
-	From moment `placeholder:"TIME" help:"Only files with rows that settled at or after this: 2026-03-01 or 2026-03-01T12:00:00Z."`
-	To   moment `placeholder:"TIME" help:"Only files with rows that settled before this."`
+	From moment `placeholder:"TIME" help:"Only what settled at or after this: 2026-03-01 or 2026-03-01T12:00:00Z. Where files are listed or copied: files with such rows."`
+	To   moment `placeholder:"TIME" help:"Only what settled before this."`
 }
 
 // files are the window's, of all topics.
@@ -121,9 +121,13 @@ func (s LedgerSource) onDisk(ctx context.Context, visit func(*arrowfile.LedgerRe
 		return err
 	}
 	seen := map[string]bool{}
-	for _, path := range s.Paths {
+	for _, named := range s.Paths {
+		path, err := filepath.EvalSymlinks(named)
+		if err != nil {
+			return err
+		}
 		found := false
-		err := filepath.WalkDir(path, func(name string, d fs.DirEntry, err error) error {
+		err = filepath.WalkDir(path, func(name string, d fs.DirEntry, err error) error {
 			if err != nil || d.IsDir() || (name != path && !strings.HasSuffix(name, ".parquet")) {
 				return err
 			}
@@ -131,7 +135,10 @@ func (s LedgerSource) onDisk(ctx context.Context, visit func(*arrowfile.LedgerRe
 			if err := ctx.Err(); err != nil {
 				return err
 			}
-			absolute, err := filepath.Abs(name)
+			absolute, err := filepath.EvalSymlinks(name)
+			if err == nil {
+				absolute, err = filepath.Abs(absolute)
+			}
 			if err != nil {
 				return err
 			}

@@ -46,7 +46,7 @@ func (c *RewardAdopt) Run(ctx context.Context, out *Output) error {
 	if err != nil {
 		return fmt.Errorf("%s: %w", c.Spec, err)
 	}
-	if err := linted(out, spec, document); err != nil {
+	if err := linted(out, spec, document, nil); err != nil {
 		return err
 	}
 	if err := proven(out, spec, document); err != nil {
@@ -64,6 +64,15 @@ func (c *RewardAdopt) Run(ctx context.Context, out *Output) error {
 	}
 	if request.Baseline, err = c.baseline(ctx, out, spec, document, &before); err != nil {
 		return err
+	}
+	if request.Baseline != "" { // what is fine under v0 may not be under the numbers that come with it
+		b, err := rewardspec.ParseBaseline([]byte(request.Baseline))
+		if err != nil {
+			return err
+		}
+		if err := linted(out, spec, document, b); err != nil {
+			return err
+		}
 	}
 	if c.DryRun {
 		return report(out, request, func(w io.Writer) error {
@@ -121,7 +130,7 @@ func (c *RewardAdopt) baseline(ctx context.Context, out *Output, spec *rewardspe
 		out.Print("baseline %s", b.Version)
 		return string(document), nil
 	}
-	b, n, err := computed(ctx, LedgerSource{LedgerPlaces: LedgerPlaces{Postgres: c.Postgres, Objects: c.Objects, Data: c.Data}, Window: c.Window}, spec, specDocument)
+	b, n, err := computed(ctx, out, LedgerSource{LedgerPlaces: LedgerPlaces{Postgres: c.Postgres, Objects: c.Objects, Data: c.Data}, Window: c.Window}, spec, specDocument)
 	if err != nil {
 		return "", err
 	}

@@ -4,11 +4,14 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"slices"
 	"time"
 
 	"millrace/distill/baseline"
+	"millrace/distill/replay"
 	"millrace/feed"
 	"millrace/internal/arrowfile"
+	"millrace/schemas/ledger"
 	"millrace/schemas/rewardspec"
 )
 
@@ -38,7 +41,7 @@ func (c *RewardBaseline) Run(ctx context.Context, out *Output) error {
 	if err != nil {
 		return fmt.Errorf("%s: %w", c.Spec, err)
 	}
-	b, n, err := computed(ctx, c.LedgerSource, spec, document)
+	b, n, err := computed(ctx, out, c.LedgerSource, spec, document)
 	if err != nil {
 		return err
 	}
@@ -56,8 +59,12 @@ const interval = 5 * time.Hour
 
 // computed is the baseline that the source gives under a spec, and the number of its rows. Of the house's own files without a window, it is
 // that of the last interval.
-func computed(ctx context.Context, source LedgerSource, spec *rewardspec.Spec, document []byte) (*rewardspec.Baseline, int, error) {
-	if len(source.Paths) == 0 && source.Window == (Window{}) {
+func computed(ctx context.Context, out *Output, source LedgerSource, spec *rewardspec.Spec, document []byte) (*rewardspec.Baseline, int, error) {
+	switch to := time.Time(source.To); {
+	case len(source.Paths) > 0 || !time.Time(source.From).IsZero():
+	case !to.IsZero():
+		source.From = moment(to.Add(-interval))
+	default:
 		var err error
 		if source.Window, err = source.lastInterval(ctx); err != nil {
 			return nil, 0, err
@@ -66,6 +73,11 @@ func computed(ctx context.Context, source LedgerSource, spec *rewardspec.Spec, d
 	rows, err := source.rows(ctx, "reward baseline")
 	if err != nil {
 		return nil, 0, fmt.Errorf("reading the interval's ledger: %w", err)
+	}
+	all := len(rows)
+	rows = slices.DeleteFunc(rows, func(row ledger.Row) bool { return replay.Old(&row) })
+	if old := all - len(rows); old > 0 {
+		fmt.Fprintf(out.Err, "%d of %d rows were written by an earlier build and are left out\n", old, all)
 	}
 	if len(rows) == 0 {
 		return nil, 0, usagef("no turn has settled in the interval; choose it by --from and --to, or do without: adopt takes --baseline v0 or keep")

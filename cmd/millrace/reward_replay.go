@@ -68,6 +68,9 @@ func (c *RewardReplay) Run(ctx context.Context, out *Output) (err error) {
 	}
 	result := tally.Report()
 	result.Old = old
+	if c.Overlay != "" && old > 0 {
+		return fmt.Errorf("no overlay: %d turns were written by an earlier build and can't be scored again, and a trainer would take what is missing for what is not to be trained on; choose a window without them", old)
+	}
 	if result.Turns == 0 {
 		if result.Old > 0 {
 			return fmt.Errorf("all %d turns were written by an earlier build and don't say what a replay needs; replay the log itself", result.Old)

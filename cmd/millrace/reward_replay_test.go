@@ -5,6 +5,7 @@ import (
 	"encoding/json"
 	"os"
 	"path/filepath"
+	"slices"
 	"strings"
 	"testing"
 
@@ -113,10 +114,19 @@ func TestRewardReplayRefuses(t *testing.T) {
 	no := t.TempDir()
 	garbage := filepath.Join(no, "x.parquet")
 	require.NoError(t, os.WriteFile(garbage, []byte(strings.Repeat("garbage", 100)), 0o600))
+	one := slices.Clone(rows)
+	one[0].Signals = slices.Clone(one[0].Signals)
+	one[0].Signals[ledger.SignalIndex["stalling.question_calls"]] = ledger.Value{}
+	body, err := arrowfile.WriteLedger(one)
+	require.NoError(t, err)
+	mixed := filepath.Join(t.TempDir(), "mixed.parquet")
+	require.NoError(t, os.WriteFile(mixed, body, 0o600))
+	link := filepath.Join(t.TempDir(), "link")
+	require.NoError(t, os.Symlink(dir, link))
 	for i := range rows {
 		rows[i].Signals[ledger.SignalIndex["stalling.question_calls"]] = ledger.Value{}
 	}
-	body, err := arrowfile.WriteLedger(rows)
+	body, err = arrowfile.WriteLedger(rows)
 	require.NoError(t, err)
 	old := filepath.Join(t.TempDir(), "old.parquet")
 	require.NoError(t, os.WriteFile(old, body, 0o600))
@@ -131,6 +141,8 @@ func TestRewardReplayRefuses(t *testing.T) {
 		"a spec as baseline":  {[]string{"--spec", spec, "--baseline", spec, dir}, exitFailed, "Baseline"},
 		"an empty folder":     {[]string{"--spec", spec, t.TempDir()}, exitUsage, "no Parquet file"},
 		"a file twice":        {[]string{"--spec", spec, dir, filepath.Join(dir, "a.parquet")}, exitUsage, "named twice"},
+		"by another name":     {[]string{"--spec", spec, dir, link}, exitUsage, "named twice"},
+		"an overlay of some":  {[]string{"--spec", spec, "--overlay", filepath.Join(no, "o.arrow"), mixed}, exitFailed, "no overlay: 1 turns"},
 		"a file that isn't":   {[]string{"--spec", spec, garbage}, exitFailed, "x.parquet"},
 		"nothing there":       {[]string{"--spec", spec, filepath.Join(no, "nowhere")}, exitFailed, "nowhere"},
 		"an empty window":     {[]string{"--spec", spec, "--from", "2031-01-01", dir}, exitUsage, "no turn settled there"},
@@ -143,4 +155,10 @@ func TestRewardReplayRefuses(t *testing.T) {
 		require.Equal(t, c.code, run(t.Context(), append([]string{"reward", "replay"}, c.args...), &out, &errs), "%s: %s", name, errs.String())
 		require.Contains(t, errs.String(), c.says, name)
 	}
+	require.NoFileExists(t, filepath.Join(no, "o.arrow"))
+	var out, errs bytes.Buffer
+	require.Equal(t, exitDone, run(t.Context(), []string{"reward", "baseline", "--spec", spec, mixed}, &out, &errs), errs.String())
+	require.Contains(t, errs.String(), "1 of")
+	require.Contains(t, errs.String(), "earlier build")
+	require.Equal(t, exitDone, run(t.Context(), []string{"reward", "replay", "--spec", spec, link}, &out, &errs), errs.String())
 }

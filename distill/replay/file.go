@@ -1,6 +1,7 @@
 package replay
 
 import (
+	"cmp"
 	"errors"
 	"runtime"
 	"slices"
@@ -95,22 +96,30 @@ func whole(file *arrowfile.LedgerReader, keep func(*ledger.Row) bool, send func(
 	return send(held) // if a chain is not whole by now, Rescore says so
 }
 
-// complete is the number of rows before the first question whose answer isn't among them.
+// complete is the number of rows before the first chain that isn't whole: its turns stand next to each other, in any order,
+// and each says how many they are.
 func complete(rows []ledger.Row) int {
-	open := map[turnKey]int{} // by the answer, where its first question stands
+	type chain struct{ first, missing int }
+	open := map[turnKey]chain{} // by the turn that answers
 	for i := range rows {
-		if by := rows[i].AnsweredBy; by != "" {
-			key := turnKey{rows[i].SessionID, by}
-			if _, there := open[key]; !there {
-				open[key] = i
-			}
-		} else if rows[i].Chain > 1 {
-			delete(open, turnKey{rows[i].SessionID, rows[i].TurnID})
+		row := &rows[i]
+		if row.Chain <= 1 || row.Kind != ledger.Turn {
+			continue
+		}
+		key := turnKey{row.SessionID, cmp.Or(row.AnsweredBy, row.TurnID)}
+		c, there := open[key]
+		if !there {
+			c = chain{i, int(row.Chain)}
+		}
+		if c.missing--; c.missing == 0 {
+			delete(open, key)
+		} else {
+			open[key] = c
 		}
 	}
 	first := len(rows)
-	for _, i := range open {
-		first = min(first, i)
+	for _, c := range open {
+		first = min(first, c.first)
 	}
 	return first
 }

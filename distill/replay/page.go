@@ -90,24 +90,27 @@ func (r *Report) histogramSVG() template.HTML {
 	}
 	fmt.Fprintf(&b, `<path class="after" d="%sL%.1f %.1f"/>`, strings.Join(line, ""), x(n), y(0))
 	for i := range h.Before {
-		if v := h.From + float64(i)*h.Width; math.Abs(math.Remainder(v, tickEvery(n))) < h.Width/2 {
-			fmt.Fprintf(&b, `<text class="tick" x="%.1f" y="%g" text-anchor="middle">%+.1f</text>`, x(float64(i)), plotTop+plotHeight+18, v)
+		if v := h.From + float64(i)*h.Width; math.Abs(math.Remainder(v, tickEvery(n)*h.Width)) < h.Width/2 {
+			fmt.Fprintf(&b, `<text class="tick" x="%.1f" y="%g" text-anchor="middle">%+.3g</text>`, x(float64(i)), plotTop+plotHeight+18, v)
 		}
 	}
 	fmt.Fprintf(&b, `<text class="axis" x="%g" y="%g" text-anchor="middle">reward</text></svg>`, plotLeft+plotWidth/2, plotTop+plotHeight+38)
 	return template.HTML(b.String()) //nolint:gosec // numbers only
 }
 
-// tickEvery is the distance of an axis' labels for so many bins.
+// tickEvery is the distance of an axis' labels, in bins.
 func tickEvery(bins float64) float64 {
-	if bins > 25 {
-		return 1
+	switch {
+	case bins > 100:
+		return 20
+	case bins > 25:
+		return 10
 	}
-	return .5
+	return 5
 }
 
 func (h Histogram) label(i int) string {
-	return fmt.Sprintf("%+.1f to %+.1f", h.From+float64(i)*h.Width, h.From+float64(i+1)*h.Width)
+	return fmt.Sprintf("%+.3g to %+.3g", h.From+float64(i)*h.Width, h.From+float64(i+1)*h.Width)
 }
 
 // densitySVG draws turns by both rewards: on the diagonal nothing changed.
@@ -126,17 +129,18 @@ func (r *Report) densitySVG() template.HTML {
 	fmt.Fprintf(&b, `<svg viewBox="0 0 %g %g" role="img" aria-label="turns by reward before (across) and after (up)">`, plotLeft+densitySide+16, plotTop+densitySide+44)
 	bottom := plotTop + densitySide
 	fmt.Fprintf(&b, `<line class="grid" x1="%g" y1="%g" x2="%g" y2="%g"/>`, plotLeft, bottom, plotLeft+densitySide, plotTop)
-	for v := math.Ceil(low); v <= high; v++ {
+	every := tickEvery((high-low)/r.Histogram.Width) * r.Histogram.Width
+	for v := math.Ceil(low/every) * every; v <= high; v += every {
 		fmt.Fprintf(&b, `<line class="grid" x1="%.1f" x2="%.1f" y1="%g" y2="%g"/><line class="grid" x1="%g" x2="%g" y1="%.1f" y2="%.1f"/>`,
 			plotLeft+at(v), plotLeft+at(v), plotTop, bottom, plotLeft, plotLeft+densitySide, bottom-at(v), bottom-at(v))
-		fmt.Fprintf(&b, `<text class="tick" x="%.1f" y="%g" text-anchor="middle">%+.0f</text><text class="tick" x="%g" y="%.1f" text-anchor="end">%+.0f</text>`,
+		fmt.Fprintf(&b, `<text class="tick" x="%.1f" y="%g" text-anchor="middle">%+.3g</text><text class="tick" x="%g" y="%.1f" text-anchor="end">%+.3g</text>`,
 			plotLeft+at(v), bottom+18, v, plotLeft-8, bottom-at(v)+4, v)
 	}
 	side := max(1, scale*r.Histogram.Width)
 	for _, c := range r.Density {
 		// By the logarithm, or one frequent pair would hide all others.
 		strength := .12 + .88*math.Log1p(float64(c.Turns))/math.Log1p(float64(most))
-		fmt.Fprintf(&b, `<rect class="cell" x="%.1f" y="%.1f" width="%.1f" height="%.1f" fill-opacity="%.2f"><title>%+.1f before, %+.1f after: %d turns</title></rect>`,
+		fmt.Fprintf(&b, `<rect class="cell" x="%.1f" y="%.1f" width="%.1f" height="%.1f" fill-opacity="%.2f"><title>%+.3g before, %+.3g after: %d turns</title></rect>`,
 			plotLeft+at(c.Before), bottom-at(c.After)-side, side, side, strength, c.Before, c.After, c.Turns)
 	}
 	fmt.Fprintf(&b, `<text class="axis" x="%g" y="%g" text-anchor="middle">reward before</text><text class="axis" transform="translate(14 %g) rotate(-90)" text-anchor="middle">after</text></svg>`,

@@ -120,7 +120,8 @@ type Cell struct {
 }
 
 const (
-	binWidth    = .1
+	leastWidth  = .1 // of a bin
+	mostBins    = 200
 	manyChanges = 10
 )
 
@@ -144,7 +145,8 @@ func (t *Tally) Report() *Report {
 		})
 	}
 	r.ByStratum, r.ByVersion, r.ByArm = groups(t.by[stratum]), groups(t.by[version]), groups(t.by[arm])
-	r.Histogram, r.Density = histogram(t.before, t.after), density(t.bothBefore, t.bothAfter)
+	b := binsFor(t.before, t.after)
+	r.Histogram, r.Density = b.histogram(t.before, t.after), b.density(t.bothBefore, t.bothAfter)
 	return &r
 }
 
@@ -175,39 +177,57 @@ func groups(by map[string]*group) []Group {
 	return out
 }
 
-// bin is the number of the bin that a reward falls into. The hair keeps what stands at a bin's lower end, but for rounding, in it.
-func bin(v float64) int { return int(math.Floor(v/binWidth + 1e-9)) }
+// bins part the rewards: 0.1 wide, or wider by factors of ten where some rewards are so large that it would be too many.
+type bins struct {
+	width float64
+	first int // number of the lowest one
+	count int
+}
 
-func histogram(before, after []float64) Histogram {
-	h := Histogram{Width: binWidth}
-	if len(before)+len(after) == 0 {
-		return h
-	}
-	low, high := math.MaxInt, math.MinInt
-	for _, values := range [][]float64{before, after} {
+func binsFor(lists ...[]float64) bins {
+	low, high := math.Inf(1), math.Inf(-1)
+	for _, values := range lists {
 		for _, v := range values {
-			low, high = min(low, bin(v)), max(high, bin(v))
+			low, high = min(low, v), max(high, v)
 		}
 	}
-	h.From = float64(low) * binWidth
-	h.Before, h.After = make([]int64, high-low+1), make([]int64, high-low+1)
+	b := bins{width: leastWidth}
+	if low > high {
+		return b
+	}
+	for (high-low)/b.width >= mostBins || math.Abs(low)/b.width > 1e9 || math.Abs(high)/b.width > 1e9 {
+		b.width *= 10
+	}
+	b.first = b.number(low)
+	b.count = b.number(high) - b.first + 1
+	return b
+}
+
+// number is the bin that a reward falls into. The hair keeps what stands at a bin's lower end, but for rounding, in it.
+func (b bins) number(v float64) int { return int(math.Floor(v/b.width + 1e-9)) }
+
+// low is the lower end of a bin.
+func (b bins) low(number int) float64 { return float64(number) * b.width }
+
+func (b bins) histogram(before, after []float64) Histogram {
+	h := Histogram{From: b.low(b.first), Width: b.width, Before: make([]int64, b.count), After: make([]int64, b.count)}
 	for _, v := range before {
-		h.Before[bin(v)-low]++
+		h.Before[b.number(v)-b.first]++
 	}
 	for _, v := range after {
-		h.After[bin(v)-low]++
+		h.After[b.number(v)-b.first]++
 	}
 	return h
 }
 
-func density(before, after []float64) []Cell {
+func (b bins) density(before, after []float64) []Cell {
 	counts := map[[2]int]int64{}
 	for i := range before {
-		counts[[2]int{bin(before[i]), bin(after[i])}]++
+		counts[[2]int{b.number(before[i]), b.number(after[i])}]++
 	}
 	out := make([]Cell, 0, len(counts))
 	for at, n := range counts {
-		out = append(out, Cell{float64(at[0]) * binWidth, float64(at[1]) * binWidth, n})
+		out = append(out, Cell{b.low(at[0]), b.low(at[1]), n})
 	}
 	slices.SortFunc(out, func(a, b Cell) int { return cmp.Or(cmp.Compare(a.Before, b.Before), cmp.Compare(a.After, b.After)) })
 	return out

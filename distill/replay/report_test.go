@@ -85,7 +85,7 @@ func TestChainsAcrossTheBordersOfWhatIsReadAtOnce(t *testing.T) {
 	}
 	require.Empty(t, chain[2].AnsweredBy)
 	var rows []ledger.Row
-	for n := range 6_000 {
+	for n := range 3_000 {
 		for _, row := range chain {
 			row.SessionID = fmt.Sprintf("s%d", n)
 			rows = append(rows, row)
@@ -110,7 +110,7 @@ func TestChainsAcrossTheBordersOfWhatIsReadAtOnce(t *testing.T) {
 func TestFileStopsWhereItsVisitorDoes(t *testing.T) {
 	t.Parallel()
 	rows := run(t, questionLog(1), shipped())
-	many := slices.Repeat(rows, 40_000/len(rows)+1)
+	many := slices.Repeat(rows, 20_000/len(rows)+1)
 	body, err := arrowfile.WriteLedger(many)
 	require.NoError(t, err)
 	file, err := arrowfile.OpenLedger(bytes.NewReader(body))
@@ -182,6 +182,22 @@ func TestReport(t *testing.T) {
 	}
 	require.NotContains(t, page, "http", "it needs nothing from elsewhere")
 	wellFormed(t, replay.NewTally(shipped().compile(t)).Report().Page())
+}
+
+// However large a reward is, the pictures stay small.
+func TestAReportOfLargeRewards(t *testing.T) {
+	t.Parallel()
+	for _, large := range []float64{-1e5, 1e25, -1e300} {
+		tally := replay.NewTally(shipped().compile(t))
+		row := func(v float64) ledger.Row {
+			return ledger.Row{Kind: ledger.Turn, Disposition: ledger.Rewarded, Reward: ledger.Of(v), Advantage: ledger.Of(v)}
+		}
+		tally.Add([]ledger.Row{row(.3), row(.3)}, []ledger.Row{row(.3), row(large)})
+		got := tally.Report()
+		require.LessOrEqual(t, len(got.Histogram.Before), 201, large)
+		require.Less(t, len(got.Page()), 100_000)
+		wellFormed(t, got.Page())
+	}
 }
 
 // wellFormed reads a page's tags, each of which must be closed but for the head's.

@@ -1,6 +1,7 @@
 package lint
 
 import (
+	"cmp"
 	"errors"
 	"fmt"
 	"math/rand/v2"
@@ -96,21 +97,32 @@ func newLinter(spec *rewardspec.Spec, o Options, report *Report) (*linter, error
 	return l, nil
 }
 
-// strata are the baseline's own, at most a few, and two made ones whose numbers are far from the usual.
+// strata are two made ones whose numbers are far from the usual, and of the baseline's own those that have the smallest or the
+// largest of a number: what is wrong in one between them is wrong in one of these.
 func strata(b *rewardspec.Baseline) (*rewardspec.Baseline, []string) {
-	const own = 6
 	out := *b
 	out.Strata = map[string]rewardspec.Stratum{
 		"lint/low":  {WallSP95: 10, XRef: 100, CharsP10: 50, Value: -2},
 		"lint/high": {WallSP95: 900, XRef: 1e6, Value: 1},
 	}
 	keys := []string{"", "lint/low", "lint/high"}
-	for _, name := range sorted(b.Strata) {
-		if len(keys) == own {
+	names := sorted(b.Strata)
+	for _, number := range []func(rewardspec.Stratum) float64{
+		func(s rewardspec.Stratum) float64 { return s.WallSP95 },
+		func(s rewardspec.Stratum) float64 { return s.XRef },
+		func(s rewardspec.Stratum) float64 { return s.CharsP10 },
+		func(s rewardspec.Stratum) float64 { return s.Value },
+	} {
+		by := func(x, y string) int { return cmp.Compare(number(b.Strata[x]), number(b.Strata[y])) }
+		if len(names) == 0 {
 			break
 		}
-		out.Strata[name] = b.Strata[name]
-		keys = append(keys, name)
+		for _, name := range []string{slices.MinFunc(names, by), slices.MaxFunc(names, by)} {
+			if !slices.Contains(keys, name) {
+				out.Strata[name] = b.Strata[name]
+				keys = append(keys, name)
+			}
+		}
 	}
 	return &out, keys
 }

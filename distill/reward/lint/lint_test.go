@@ -71,6 +71,12 @@ func cases(t testing.TB) map[string]struct {
 	return map[string]c{
 		"shipped": {edited(t), nil, ""},
 
+		"paid to be undone":         {edited(t, thumb, `"0.5 * explicit.thumb"}`+"\n"+`  - {name: x, value: "0.1 * follow_up.undone"`), []string{"error 10 turned-round"}, "pays for a fault: follow_up.undone"},
+		"paid for broken lint":      {edited(t, thumb, `"0.5 * explicit.thumb"}`+"\n"+`  - {name: x, value: "0.1 * care.conventions_broken - 0.1"`), []string{"error 10 turned-round"}, "care.conventions_broken"},
+		"punished for mending":      {edited(t, thumb, `"0.5 * explicit.thumb"}`+"\n"+`  - {name: x, value: "-0.1 * care.checks_fixed"`), []string{"error 10 turned-round"}, "punishes a success: care.checks_fixed"},
+		"with what may be missing":  {edited(t, "follow_up.confidence", "follow_up.rephrase_similarity"), []string{"error 8 evidence-hidden"}, "follow_up.rephrase_similarity"},
+		"with what is always there": {edited(t, retention, `"0.7 * (1.5 * edits.retention - 0.5) - 0.01 * min(tools.edit_no_match, 3)"`), nil, ""},
+
 		"a misspelt signal":    {edited(t, "explicit.thumb", "explicit.tumb"), []string{"error 9 document"}, "did you mean explicit.thumb?"},
 		"a condition as value": {edited(t, thumb, `"explicit.thumb > 0"`), []string{"error 9 document"}, "the value is a bool"},
 		"deferral removed":     {edited(t, "deferral:", "# deferral:"), []string{"error 1 document"}, `"deferral" is missing`},
@@ -243,6 +249,22 @@ func TestAlwaysKnown(t *testing.T) {
 		require.True(t, v[i].Known, name)
 	}
 	require.True(t, nullable("edits.retention"))
+}
+
+// Whoever adds a signal says what it is to a reward.
+func TestEverySignalIsAFaultAMeritOrNeither(t *testing.T) {
+	t.Parallel()
+	for _, d := range ledger.Signals {
+		n := 0
+		for _, names := range [][]string{faults, merits, neutral} {
+			for _, name := range names {
+				if name == d.Name {
+					n++
+				}
+			}
+		}
+		require.Equal(t, 1, n, d.Name)
+	}
 }
 
 func TestBounds(t *testing.T) {

@@ -17,7 +17,7 @@ func evidenceOf(name string) string {
 		return "retention after " + name[strings.LastIndex(name, "_")+1:]
 	case name == "edits.retention":
 		return "retention"
-	case strings.HasPrefix(name, "follow_up."):
+	case name == "follow_up.polarity", name == "follow_up.confidence":
 		return "the follow-up"
 	case strings.HasPrefix(name, "explicit."):
 		return "the thumb"
@@ -83,7 +83,7 @@ func (l *linter) evidence(c *rewardspec.Component) {
 			continue
 		}
 		elsewhere := l.aloneElsewhere(c, kind)
-		silent := slices.ContainsFunc(by, func(n string) bool { return strings.HasPrefix(n, "follow_up.") })
+		silent := slices.ContainsFunc(by, func(n string) bool { return evidenceOf(n) == "the follow-up" })
 		if silent && family(kind) == "retention" && !elsewhere {
 			l.add(Finding{
 				Error, SilenceCensored, c.Line,

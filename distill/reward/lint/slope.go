@@ -14,11 +14,29 @@ import (
 var faults = append([]string{
 	"tools.invalid", "tools.repaired", "tools.failed", "tools.repeated", "tools.serial_could_be_parallel",
 	"care.checks_broken", "care.tests_weakened", "care.unfinished_todos", "edits.rejected", "edits.unread_files",
+	"tools.execution_failed", "tools.command_timeout", "tools.edit_no_match", "tools.edit_ambiguous", "tools.not_read_yet",
+	"tools.unexpected_environment", "tools.user_rejected", "tools.policy_denied", "care.conventions_broken",
+	"follow_up.undone", "follow_up.restored", "follow_up.retried", "follow_up.interrupted", "follow_up.refused_with_text", "follow_up.pasted_trace",
+	"follow_up.rephrase_similarity",
 	"stalling.question", "giving_up.after_failed_lookups", "outcome.aborted",
 }, classes...)
 
-func merit(name string) bool {
-	return strings.HasPrefix(name, "edits.retention") || name == "follow_up.polarity" || name == "explicit.thumb" || name == "outcome.delivered"
+// merits are what no turn may be punished for.
+var merits = []string{
+	"follow_up.polarity", "explicit.thumb", "outcome.delivered", "care.checks_fixed", "care.conventions_fixed", "care.verified_after_edit",
+	"care.evidence_before_claim", "stalling.answered",
+	"edits.retention", "edits.retention_four_gram_30s", "edits.retention_four_gram_120s", "edits.retention_four_gram_300s", "edits.retention_four_gram_600s",
+	"edits.retention_no_revert_30s", "edits.retention_no_revert_120s", "edits.retention_no_revert_300s", "edits.retention_no_revert_600s",
+}
+
+func merit(name string) bool { return slices.Contains(merits, name) }
+
+// neutral are neither by themselves: how much there was of something, how sure somebody is, what was asked for.
+var neutral = []string{
+	"edits.proposed", "edits.shown", "edits.decided", "edits.accepted", "edits.applied", "edits.characters", "follow_up.confidence", "follow_up.agrees_with_thumb",
+	"tools.calls", "tools.parallel_share", "tools.terminal_share", "effort.steps", "effort.thinking_tokens", "effort.tool_argument_tokens",
+	"effort.tool_output_tokens", "effort.final_tokens", "effort.model_s", "effort.wall_s", "effort.time_to_first_token_s",
+	"stalling.questions", "stalling.question_calls", "intent.p_edit",
 }
 
 // free says whether more of it costs the agent nothing but tokens.

@@ -20,6 +20,8 @@ var always = []string{
 	"intent.p_edit", "outcome.delivered", "effort.steps",
 	"edits.proposed", "edits.shown", "edits.decided", "edits.accepted", "edits.rejected", "edits.applied", "edits.characters",
 	"tools.calls", "tools.failed", "tools.repaired", "tools.repeated",
+	"tools.execution_failed", "tools.command_timeout", "tools.edit_no_match", "tools.edit_ambiguous", "tools.not_read_yet",
+	"tools.unexpected_environment", "tools.user_rejected", "tools.policy_denied",
 	"stalling.question", "stalling.questions", "stalling.question_calls", "giving_up.after_failed_lookups",
 }
 
