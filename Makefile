@@ -36,7 +36,7 @@ demo: build ## One whole simulated cycle, from the first session to the publishe
 
 .PHONY: test
 test: ## Everything that CI asks for, with all set-up; a fresh machine needs Go, git and python3
-	@tools/stages compile lint verify test-fuzz test-python test-go
+	@tools/stages compile lint verify test-fuzz test-python test-typescript test-go
 
 .PHONY: test-fast
 test-fast: ## The Go tests alone, without the race detector
@@ -68,8 +68,12 @@ test-fuzz: ## Each fuzz target for FUZZTIME (5s)
 	@tools/fuzz $(FUZZTIME)
 
 .PHONY: test-python
-test-python: ## Shards and ledger in pyarrow, datasets, polars and DuckDB, with the real packages
+test-python: ## Shards and ledger in pyarrow, datasets, polars and DuckDB, assignment by OpenFeature, with the real packages
 	@if [ -x clients/python/test.sh ]; then clients/python/test.sh; else echo "no Python client in this tree"; fi
+
+.PHONY: test-typescript
+test-typescript: ## Assignment in TypeScript, and OpenFeature's SDKs with the real packages; says so and passes where there is no node
+	@clients/typescript/test.sh
 
 .PHONY: test-go
 test-go: ## The Go tests with the race detector
@@ -89,8 +93,8 @@ test-kafka: ## The four roles as processes against a real Kafka 4, installed on 
 	MILLRACE_TEST_KAFKA="$$(deploy/kafka4.sh bootstrap)" go test -tags kafka4 -count 1 -p 1 -v -run Kafka4 ./internal/eventlog ./cmd/millrace
 
 .PHONY: bench
-bench: ## The engine alone against decoding the same events, bytes for an open turn, a replay of the ledger against decoding it
-	go run ./bench
+bench: ## The engine alone against decoding the same events, bytes for an open turn, a replay of the ledger against decoding it, assignments
+	go run ./bench -assignments 20000
 
 .PHONY: simulate
 simulate: ## What the gate's policy and plan say, held against 3,000 simulated tests of each candidate (10 minutes)

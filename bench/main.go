@@ -11,16 +11,29 @@ import (
 )
 
 func main() {
+	if len(os.Args) == 2 && os.Args[1] == serveFlag {
+		exitOn(serveAssignments())
+		return
+	}
 	sessions := flag.Int("sessions", 1000, "sessions of three turns for the speed, and open turns for the memory")
 	rows := flag.Int("rows", 100_000, "rows of the ledger that is scored again")
+	assignments := flag.Int("assignments", 0, "measure assignment instead, with so many requests of each kind in each round; 20000 is enough")
 	rounds := flag.Int("rounds", 5, "times that each pass is taken; the median counts")
 	asJSON := flag.Bool("json", false, "print JSON")
 	flag.Parse()
-	if flag.NArg() > 0 || *sessions < 1 || *rounds < 1 || *rows < 1 {
-		fmt.Fprintln(os.Stderr, "usage: go run ./bench [-sessions N] [-rows N] [-rounds N] [-json]; each at least 1")
+	if flag.NArg() > 0 || *sessions < 1 || *rounds < 1 || *rows < 1 || *assignments < 0 {
+		fmt.Fprintln(os.Stderr, "usage: go run ./bench [-sessions N] [-rows N] [-rounds N] [-json], or [-assignments N] [-rounds N] [-json]; each at least 1")
 		os.Exit(2)
 	}
-	if err := run(os.Stdout, *sessions, *rows, *rounds, *asJSON); err != nil {
+	if *assignments > 0 {
+		exitOn(runAssigning(os.Stdout, *assignments, *rounds, *asJSON))
+		return
+	}
+	exitOn(run(os.Stdout, *sessions, *rows, *rounds, *asJSON))
+}
+
+func exitOn(err error) {
+	if err != nil {
 		fmt.Fprintln(os.Stderr, "bench:", err)
 		os.Exit(1)
 	}

@@ -3,103 +3,43 @@ package ingest
 import (
 	"container/list"
 	"context"
+	"crypto/ed25519"
 	"errors"
 	"fmt"
 	"log/slog"
-	"slices"
+	"reflect"
 	"sync"
 	"time"
 
 	"github.com/prometheus/client_golang/prometheus"
 
-	"millrace/internal/unithash"
+	"millrace/assignment"
 )
 
-// Ruleset is what decides which checkpoint serves a unit.
-type Ruleset struct {
-	Live       string      // the live policy version
-	Experiment *Experiment // the test under way, if there is one
-	Former     []string    // versions that were live: a session may still run out on one
-	Withdrawn  []string    // versions of candidates that have ended and aren't live: no session keeps them
-}
-
-// Experiment is a test of a candidate against the live version. Inside the coverage the arms are half and half; raising
-// it only adds units.
-type Experiment struct {
-	ID         string
-	Salt       string    // fresh for every experiment
-	Coverage   float64   // share of all units that are in the test, 0 … 1
-	Control    string    // policy versions
-	Candidate  string    //
-	ValidUntil time.Time // after it nobody is assigned by this experiment
-}
-
-// Assignment is the answer for a unit.
-type Assignment struct {
-	Version    string
-	Variant    string // "live", "control" or "candidate"
-	Experiment string // empty: served outside any experiment
-	Arm        string // "control" or "candidate", with an experiment
-	ValidUntil time.Time
-}
-
-// The variants of an assignment.
-const (
-	variantLive      = "live"
-	variantControl   = "control"
-	variantCandidate = "candidate"
-)
-
-// HashVersion names how a unit's arm is computed (unithash.Bucket), for backends that compute it themselves.
-const HashVersion = 2
-
-// assign is the pure part: experiment, then live.
-func (r *Ruleset) assign(unit string, now time.Time) Assignment {
-	if x := r.Experiment; x != nil && (x.ValidUntil.IsZero() || now.Before(x.ValidUntil)) {
-		a := Assignment{Experiment: x.ID, ValidUntil: x.ValidUntil}
-		switch unithash.Choose(unithash.Bucket(x.Salt, unit), unithash.Ranges(2, x.Coverage, nil)) {
-		case 0:
-			a.Version, a.Variant, a.Arm = x.Control, variantControl, "control"
-			return a
-		case 1:
-			a.Version, a.Variant, a.Arm = x.Candidate, variantCandidate, "candidate"
-			return a
-		}
-	}
-	return Assignment{Version: r.Live, Variant: variantLive}
-}
-
-// keeps is the assignment of a session that is on the version current already; false if it can't stay there. A candidate
-// is kept for units of its arm only.
-func (r *Ruleset) keeps(unit, current string, now time.Time) (Assignment, bool) {
-	if current == "" || slices.Contains(r.Withdrawn, current) {
-		return Assignment{}, false
-	}
-	if a := r.assign(unit, now); a.Version == current {
-		return a, true
-	}
-	return Assignment{Version: current, Variant: variantLive}, current == r.Live || slices.Contains(r.Former, current)
-}
-
-// AssignConfig says how assignments are kept. The zero value of a field is its default.
+// AssignConfig says how assignments are kept. The zero value of a field is its default, where it has one.
 type AssignConfig struct {
-	RefreshEvery time.Duration // how often the ruleset is read. Default 2 s
-	Sessions     int           // how many sessions' assignments are remembered. Default 200,000
+	RefreshEvery time.Duration      // how often the ruleset is read. Default 2 s
+	Sessions     int                // how many sessions' assignments are remembered. Default 200,000
+	ValidFor     time.Duration      // how long a backend may use a signed ruleset without hearing from us. Default 10 min
+	Key          ed25519.PrivateKey // signs rulesets, the same for all gateways
 }
 
 // Assigner answers from memory which checkpoint serves a unit, whatever else is down. A unit's session keeps the
 // checkpoint that it began with: as long as it is remembered here, and beyond that if the backend says which it is on.
 type Assigner struct {
 	cfg    AssignConfig
-	load   func(context.Context) (Ruleset, error)
+	load   func(context.Context) (assignment.Ruleset, error)
 	clock  func() time.Time
 	logger *slog.Logger
-	served *prometheus.CounterVec
+	served map[assignment.Variant]prometheus.Counter
+	failed prometheus.Counter
 
-	mu    sync.Mutex
-	rules *Ruleset // nil: never read so far
-	pins  map[unitSession]*list.Element
-	order *list.List // of pin, the last used first
+	mu     sync.Mutex
+	rules  *assignment.Ruleset // nil: never read so far
+	read   time.Time           // when it was read last
+	pins   map[unitSession]*list.Element
+	order  *list.List // of pin, the last used first
+	signed signedRuleset
 }
 
 // unitSession is a session of one unit: backends may give the same session id to several.
@@ -107,30 +47,52 @@ type unitSession struct{ unit, session string }
 
 type pin struct {
 	unitSession
-	assignment Assignment
+	assignment assignment.Assignment
 }
 
-// ErrNoRuleset says that it was never possible to read what is live.
-var ErrNoRuleset = errors.New("no ruleset could be read so far")
+var errNothingRead = fmt.Errorf("%w: the control plane could not be read yet, or nothing is live (`millrace release init VERSION`)", assignment.ErrNoRuleset)
 
 // NewAssigner makes an assigner that reads its ruleset by load; a nil clock is the system's.
-func NewAssigner(cfg AssignConfig, load func(context.Context) (Ruleset, error), clock func() time.Time, logger *slog.Logger, registerer prometheus.Registerer) (*Assigner, error) {
-	if cfg.RefreshEvery < 0 || cfg.Sessions < 0 {
-		return nil, fmt.Errorf("assignment: refresh every %s and %d sessions must not be negative", cfg.RefreshEvery, cfg.Sessions)
+func NewAssigner(cfg AssignConfig, load func(context.Context) (assignment.Ruleset, error), clock func() time.Time, logger *slog.Logger, registerer prometheus.Registerer) (*Assigner, error) {
+	switch {
+	case cfg.RefreshEvery < 0 || cfg.Sessions < 0 || cfg.ValidFor < 0:
+		return nil, fmt.Errorf("assignment: refresh every %s, %d sessions and valid for %s must not be negative", cfg.RefreshEvery, cfg.Sessions, cfg.ValidFor)
+	case len(cfg.Key) != ed25519.PrivateKeySize:
+		return nil, fmt.Errorf("assignment: a signing key of %d bytes, want %d", len(cfg.Key), ed25519.PrivateKeySize)
 	}
 	setDefault(&cfg.RefreshEvery, 2*time.Second)
 	setDefault(&cfg.Sessions, 200_000)
+	setDefault(&cfg.ValidFor, 10*time.Minute)
 	if clock == nil {
 		clock = time.Now
 	}
 	a := &Assigner{
 		cfg: cfg, load: load, clock: clock, logger: logger, pins: map[unitSession]*list.Element{}, order: list.New(),
-		served: prometheus.NewCounterVec(prometheus.CounterOpts{Name: "millrace_assignments_total", Help: "Evaluations answered, by variant."}, []string{"variant"}),
+		served: map[assignment.Variant]prometheus.Counter{},
 	}
-	if err := registerer.Register(a.served); err != nil {
-		return nil, fmt.Errorf("assignment metrics: %w", err)
+	served := prometheus.NewCounterVec(prometheus.CounterOpts{Name: "millrace_assignments_total", Help: "Evaluations answered, by variant."}, []string{"variant"})
+	for _, variant := range assignment.Variants {
+		a.served[variant] = served.WithLabelValues(string(variant))
+	}
+	a.failed = served.WithLabelValues("error")
+	age := prometheus.NewGaugeFunc(prometheus.GaugeOpts{
+		Name: "millrace_assignment_ruleset_age_seconds", Help: "Time since the ruleset was read last; -1: never.",
+	}, a.age)
+	for _, c := range []prometheus.Collector{served, age} {
+		if err := registerer.Register(c); err != nil {
+			return nil, fmt.Errorf("assignment metrics: %w", err)
+		}
 	}
 	return a, nil
+}
+
+func (a *Assigner) age() float64 {
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	if a.rules == nil {
+		return -1
+	}
+	return a.clock().Sub(a.read).Seconds()
 }
 
 // Refresh reads the ruleset once. When it can't, the last one stays in force.
@@ -142,9 +104,13 @@ func (a *Assigner) Refresh(ctx context.Context) error {
 	if err != nil {
 		return fmt.Errorf("read the ruleset: %w", err)
 	}
+	now := a.clock()
 	a.mu.Lock()
 	defer a.mu.Unlock()
-	a.rules = &rules
+	a.read = now
+	if a.rules == nil || !reflect.DeepEqual(*a.rules, rules) {
+		a.rules = &rules
+	}
 	return nil
 }
 
@@ -172,37 +138,37 @@ func (a *Assigner) Run(ctx context.Context) error {
 	}
 }
 
-// Evaluate says which checkpoint serves the unit; with a session it is the one that the session began with, unless that
-// one was withdrawn. If the session isn't remembered here, current says which checkpoint it is on; "" if it is new or the
-// backend doesn't know. ErrNoRuleset.
-func (a *Assigner) Evaluate(unit, session, current string) (Assignment, error) {
+// Evaluate says which checkpoint serves the unit; with a session it is the one that the session began with, unless nothing
+// serves that one any more. What the query says of the session counts where it isn't remembered here. The last ruleset
+// holds however old it is: assignment.ErrNoRuleset if there was none so far.
+func (a *Assigner) Evaluate(q assignment.Query, session string) (assignment.Assignment, error) {
 	a.mu.Lock()
 	defer a.mu.Unlock()
 	if a.rules == nil {
-		return Assignment{}, ErrNoRuleset
+		return assignment.Assignment{}, errNothingRead
 	}
 	now := a.clock()
 	if session == "" {
-		return a.rules.assign(unit, now), nil
+		return a.rules.Decide(q, now)
 	}
-	key := unitSession{unit, session}
+	key := unitSession{q.Unit, session}
 	if e, ok := a.pins[key]; ok {
 		p := e.Value.(*pin)
-		if !slices.Contains(a.rules.Withdrawn, p.assignment.Version) {
+		if a.rules.Serves(q.Unit, p.assignment.Version) {
 			a.order.MoveToFront(e)
 			return p.assignment, nil
 		}
 		a.forget(e)
 	}
-	assignment, kept := a.rules.keeps(unit, current, now)
-	if !kept {
-		assignment = a.rules.assign(unit, now)
+	decided, err := a.rules.Decide(q, now)
+	if err != nil {
+		return decided, err
 	}
-	a.pins[key] = a.order.PushFront(&pin{key, assignment})
+	a.pins[key] = a.order.PushFront(&pin{key, decided})
 	if a.order.Len() > a.cfg.Sessions {
 		a.forget(a.order.Back())
 	}
-	return assignment, nil
+	return decided, nil
 }
 
 func (a *Assigner) forget(e *list.Element) {

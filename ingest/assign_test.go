@@ -2,6 +2,7 @@ package ingest_test
 
 import (
 	"context"
+	"crypto/ed25519"
 	"encoding/json"
 	"errors"
 	"fmt"
@@ -15,6 +16,7 @@ import (
 	"github.com/prometheus/client_golang/prometheus"
 	"github.com/stretchr/testify/require"
 
+	"millrace/assignment"
 	"millrace/ingest"
 	"millrace/internal/auth"
 	"millrace/internal/unithash"
@@ -37,19 +39,21 @@ func (reader) Middleware(scope auth.Scope) func(http.Handler) http.Handler {
 
 type assignBundle struct {
 	assigner *ingest.Assigner
-	rules    ingest.Ruleset
+	rules    assignment.Ruleset
 	err      error
 	now      time.Time
+	key      ed25519.PrivateKey
 }
 
 func setupAssign(t *testing.T, cfg ingest.AssignConfig) *assignBundle {
 	t.Helper()
-	b := &assignBundle{now: time.Date(2026, 11, 1, 12, 0, 0, 0, time.UTC)}
-	b.rules = ingest.Ruleset{Live: "base", Experiment: &ingest.Experiment{
-		ID: "x1", Salt: "salt-1", Coverage: .4, Control: "base", Candidate: "cand", ValidUntil: b.now.Add(time.Hour),
+	b := &assignBundle{now: time.Date(2026, 11, 1, 12, 0, 0, 0, time.UTC), key: ed25519.NewKeyFromSeed(make([]byte, ed25519.SeedSize))}
+	b.rules = assignment.Ruleset{Live: "base", Experiment: &assignment.Experiment{
+		ID: "x1", Salt: "salt-1", Coverage: 4000, Control: "base", Candidate: "cand", StartsAt: b.now, EndsAt: b.now.Add(time.Hour),
 	}}
+	cfg.Key = b.key
 	var err error
-	b.assigner, err = ingest.NewAssigner(cfg, func(context.Context) (ingest.Ruleset, error) { return b.rules, b.err },
+	b.assigner, err = ingest.NewAssigner(cfg, func(context.Context) (assignment.Ruleset, error) { return b.rules, b.err },
 		func() time.Time { return b.now }, slog.New(slog.DiscardHandler), prometheus.NewRegistry())
 	require.NoError(t, err)
 	return b
@@ -60,9 +64,9 @@ func (b *assignBundle) refresh(t *testing.T) {
 	require.NoError(t, b.assigner.Refresh(t.Context()))
 }
 
-func (b *assignBundle) evaluate(t *testing.T, unit, session string) ingest.Assignment {
+func (b *assignBundle) evaluate(t *testing.T, unit, session string) assignment.Assignment {
 	t.Helper()
-	a, err := b.assigner.Evaluate(unit, session, "")
+	a, err := b.assigner.Evaluate(assignment.Query{Unit: unit}, session)
 	require.NoError(t, err)
 	return a
 }
@@ -83,41 +87,32 @@ func unitIn(t *testing.T, b *assignBundle, arm string) string {
 func TestAssignment(t *testing.T) {
 	t.Parallel()
 	b := setupAssign(t, ingest.AssignConfig{})
-	_, err := b.assigner.Evaluate("u", "", "")
-	require.ErrorIs(t, err, ingest.ErrNoRuleset)
+	_, err := b.assigner.Evaluate(assignment.Query{Unit: "u"}, "")
+	require.ErrorIs(t, err, assignment.ErrNoRuleset)
 	b.refresh(t)
-
-	count := map[string]int{}
-	for i := range 20_000 {
+	for i := range 2_000 {
 		unit := fmt.Sprint("user-", i)
 		a := b.evaluate(t, unit, "")
-		count[a.Variant]++
 		bucket := unithash.Bucket("salt-1", unit)
 		switch {
 		case bucket < 2000:
-			require.Equal(t, ingest.Assignment{Version: "base", Variant: "control", Experiment: "x1", Arm: "control", ValidUntil: b.rules.Experiment.ValidUntil}, a)
+			require.Equal(t, assignment.Assignment{Version: "base", Variant: "control", Experiment: "x1", Arm: "control", ValidUntil: b.rules.Experiment.EndsAt}, a)
 		case bucket >= 5000 && bucket < 7000:
 			require.Equal(t, "cand", a.Version)
 		default:
-			require.Equal(t, ingest.Assignment{Version: "base", Variant: "live"}, a)
+			require.Equal(t, assignment.Assignment{Version: "base", Variant: "live"}, a)
 		}
 	}
-	require.InDelta(t, 4000, count["control"], 200)
-	require.InDelta(t, 4000, count["candidate"], 200)
 
 	candidate := unitIn(t, b, "candidate")
-	wide := *b.rules.Experiment
-	wide.Coverage = 1
-	b.rules.Experiment = &wide
-	b.refresh(t)
-	require.Equal(t, "candidate", b.evaluate(t, candidate, "").Arm, "more coverage moves nobody")
 	b.now = b.now.Add(time.Hour)
-	require.Equal(t, "live", b.evaluate(t, candidate, "").Variant, "the experiment is over")
+	require.EqualValues(t, "live", b.evaluate(t, candidate, "").Variant, "the experiment is over")
 
 	b.err = errors.New("postgres is away")
 	require.Error(t, b.assigner.Refresh(t.Context()))
+	b.now = b.now.AddDate(0, 0, 7)
 	require.Equal(t, "base", b.evaluate(t, candidate, "").Version, "the last ruleset stays in force")
-	b.err, b.rules = nil, ingest.Ruleset{}
+	b.err, b.rules = nil, assignment.Ruleset{}
 	require.ErrorContains(t, b.assigner.Refresh(t.Context()), "release init")
 }
 
@@ -130,16 +125,16 @@ func TestSessionsKeepTheirCheckpoint(t *testing.T) {
 	require.Equal(t, "cand", began.Version)
 
 	experiment := b.rules.Experiment
-	b.rules = ingest.Ruleset{Live: "later"}
+	b.rules = assignment.Ruleset{Live: "later", Kept: []string{"cand", "base"}}
 	b.refresh(t)
 	require.Equal(t, began, b.evaluate(t, unit, "s1"), "the session that began before")
 	require.Equal(t, "later", b.evaluate(t, unit, "s2").Version)
 
-	b.rules.Withdrawn = []string{"cand"}
+	b.rules.Kept = []string{"base"}
 	b.refresh(t)
 	require.Equal(t, "later", b.evaluate(t, unit, "s1").Version, "nobody keeps what was rolled back")
 
-	b.rules = ingest.Ruleset{Live: "newest", Experiment: experiment}
+	b.rules = assignment.Ruleset{Live: "newest", Experiment: experiment, Kept: []string{"later"}}
 	b.refresh(t)
 	require.Equal(t, "later", b.evaluate(t, unit, "s2").Version, "a session begun before an experiment stays out of it")
 	for _, s := range []string{"s3", "s4", "s5"} {
@@ -161,24 +156,25 @@ func TestTheSameSessionIDOfTwoUnits(t *testing.T) {
 func TestTheBackendRemembers(t *testing.T) {
 	t.Parallel()
 	b := setupAssign(t, ingest.AssignConfig{})
-	b.rules.Former, b.rules.Withdrawn = []string{"older", "bad"}, []string{"bad", "held"}
+	b.rules.Kept = []string{"older"}
 	b.refresh(t)
-	inside, outside := unitIn(t, b, "candidate"), unitIn(t, b, "")
-	for name, c := range map[string]struct{ unit, current, version, arm string }{
-		"new session":                   {inside, "", "cand", "candidate"},
-		"the candidate, in its arm":     {inside, "cand", "cand", "candidate"},
-		"live, before the test":         {inside, "base", "base", ""},
-		"live before":                   {inside, "older", "older", ""},
-		"rolled back":                   {inside, "bad", "cand", "candidate"},
-		"held":                          {outside, "held", "base", ""},
-		"nobody knows it":               {outside, "made-up", "base", ""},
-		"the candidate, out of its arm": {outside, "cand", "base", ""},
+	inside, control, outside := unitIn(t, b, "candidate"), unitIn(t, b, "control"), unitIn(t, b, "")
+	for name, c := range map[string]struct{ unit, checkpoint, experiment, version, arm string }{
+		"new session":                        {inside, "", "", "cand", "candidate"},
+		"the candidate, in its arm":          {inside, "cand", "x1", "cand", "candidate"},
+		"live, before the test":              {inside, "base", "", "base", ""},
+		"live, before the test, and control": {control, "base", "", "base", ""},
+		"live, in the test":                  {control, "base", "x1", "base", "control"},
+		"live before":                        {inside, "older", "", "older", ""},
+		"held":                               {outside, "held", "", "base", ""},
+		"nobody knows it":                    {outside, "made-up", "", "base", ""},
+		"the candidate, out of its arm":      {outside, "cand", "x1", "base", ""},
 	} {
-		a, err := b.assigner.Evaluate(c.unit, name, c.current)
+		a, err := b.assigner.Evaluate(assignment.Query{Unit: c.unit, Checkpoint: c.checkpoint, Experiment: c.experiment}, name)
 		require.NoError(t, err)
 		require.Equal(t, c.version, a.Version, name)
 		require.Equal(t, c.arm, a.Arm, name)
-		again, err := b.assigner.Evaluate(c.unit, name, "another")
+		again, err := b.assigner.Evaluate(assignment.Query{Unit: c.unit, Checkpoint: "another"}, name)
 		require.NoError(t, err)
 		require.Equal(t, a, again, "remembered from now on")
 	}
@@ -217,6 +213,11 @@ func TestOFREP(t *testing.T) {
 		"number as key": {one, `{"context":{"targetingKey":1}}`, 400, "INVALID_CONTEXT"},
 		"session":       {one, `{"context":{"targetingKey":"u","sessionId":1}}`, 400, "INVALID_CONTEXT"},
 		"checkpoint":    {one, `{"context":{"targetingKey":"u","currentCheckpoint":1}}`, 400, "INVALID_CONTEXT"},
+		"experiment":    {one, `{"context":{"targetingKey":"u","currentExperiment":true}}`, 400, "INVALID_CONTEXT"},
+		"context":       {one, `{"context":[]}`, 400, "INVALID_CONTEXT"},
+		"a list":        {all, `[]`, 400, "INVALID_CONTEXT"},
+		"twice":         {one, `{"context":{"targetingKey":"u"}} {}`, 400, "PARSE_ERROR"},
+		"too large":     {one, `{"context":{"targetingKey":"u","x":"` + strings.Repeat("x", 70_000) + `"}}`, 400, "PARSE_ERROR"},
 		"endless":       {one, `{"context":{"targetingKey":"u","sessionId":"` + strings.Repeat("x", 5000) + `"}}`, 400, "INVALID_CONTEXT"},
 		"another flag":  {"/ofrep/v1/evaluate/flags/colour", `{"context":{"targetingKey":"u"}}`, 404, "FLAG_NOT_FOUND"},
 		"bulk not JSON": {all, `x`, 400, "PARSE_ERROR"},
@@ -239,7 +240,9 @@ func TestOFREP(t *testing.T) {
 	require.Equal(t, map[string]any{"key": "composer-checkpoint", "reason": "STATIC", "variant": "live", "value": "base", "metadata": map[string]any{"hash_version": 2.}}, answer)
 
 	_, answer = ask(one, `{"context":{"targetingKey":"`+unit+`","sessionId":"s2","currentCheckpoint":"base"}}`)
-	require.Equal(t, "base", answer["value"], "the session is on it and stays")
+	require.Equal(t, map[string]any{
+		"key": "composer-checkpoint", "reason": "TARGETING_MATCH", "variant": "kept", "value": "base", "metadata": map[string]any{"hash_version": 2.},
+	}, answer, "the session is on it and stays")
 
 	body := `{"context":{"targetingKey":"` + unit + `"}}`
 	w, answer = ask(all, body)
@@ -250,7 +253,7 @@ func TestOFREP(t *testing.T) {
 	w, _ = ask(all, body, "If-None-Match", "\"other\", W/"+tag)
 	require.Equal(t, http.StatusNotModified, w.Code)
 	require.Empty(t, w.Body.String())
-	b.rules = ingest.Ruleset{Live: "next"}
+	b.rules = assignment.Ruleset{Live: "next"}
 	b.refresh(t)
 	w, _ = ask(all, body, "If-None-Match", tag)
 	require.Equal(t, http.StatusOK, w.Code, "another cycle, another tag")
@@ -259,12 +262,13 @@ func TestOFREP(t *testing.T) {
 func TestAssignerRun(t *testing.T) {
 	t.Parallel()
 	read := make(chan struct{}, 1)
-	a, err := ingest.NewAssigner(ingest.AssignConfig{RefreshEvery: time.Millisecond}, func(context.Context) (ingest.Ruleset, error) {
+	key := ed25519.NewKeyFromSeed(make([]byte, ed25519.SeedSize))
+	a, err := ingest.NewAssigner(ingest.AssignConfig{RefreshEvery: time.Millisecond, Key: key}, func(context.Context) (assignment.Ruleset, error) {
 		select {
 		case read <- struct{}{}:
 		default:
 		}
-		return ingest.Ruleset{Live: "base"}, nil
+		return assignment.Ruleset{Live: "base"}, nil
 	}, nil, slog.New(slog.DiscardHandler), prometheus.NewRegistry())
 	require.NoError(t, err)
 	ctx, cancel := context.WithCancel(t.Context())
@@ -274,7 +278,7 @@ func TestAssignerRun(t *testing.T) {
 	<-read
 	cancel()
 	require.NoError(t, <-done)
-	assignment, err := a.Evaluate("u", "s", "")
+	decided, err := a.Evaluate(assignment.Query{Unit: "u"}, "s")
 	require.NoError(t, err)
-	require.Equal(t, "base", assignment.Version)
+	require.Equal(t, "base", decided.Version)
 }

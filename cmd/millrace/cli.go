@@ -41,6 +41,7 @@ type CLI struct {
 	Evals      EvalsCommand      `cmd:"" group:"release" help:"Offline suites: run one on a candidate, report, list."`
 	Audit      AuditCommand      `cmd:"" group:"release" help:"Who did what, when and why, and what was seen."`
 	Webhook    WebhookCommand    `cmd:"" group:"release" help:"What endpoints were told, and deliver again."`
+	Assignment AssignmentCommand `cmd:"" group:"release" help:"Which checkpoint serves a unit, and why; the key and ruleset for backends that decide it themselves."`
 
 	Run         RunCommand         `cmd:"" group:"operate" help:"One role as a process: ingest, distill, feed, checkpoint or judge."`
 	Migrate     MigrateCommand     `cmd:"" group:"operate" help:"Make or update topics and tables, and write the first configuration."`

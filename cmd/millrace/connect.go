@@ -3,6 +3,7 @@ package main
 import (
 	"cmp"
 	"context"
+	"crypto/ed25519"
 	"crypto/rand"
 	"encoding/hex"
 	"fmt"
@@ -52,17 +53,18 @@ type (
 
 // parts are the opened connections that roles are made of.
 type parts struct {
-	cfg      eventlog.Config
-	postgres string
-	pool     *pgxpool.Pool
-	store    objstore.Bucket
-	keyring  *eventlog.Keyring
-	unitKey  []byte
-	owner    string
-	logger   *slog.Logger
-	registry *prometheus.Registry
-	stopping chan struct{} // closed when the door closes: whoever waits for news gets an answer
-	closers  []func()
+	cfg        eventlog.Config
+	postgres   string
+	pool       *pgxpool.Pool
+	store      objstore.Bucket
+	keyring    *eventlog.Keyring
+	rulesetKey ed25519.PrivateKey
+	unitKey    []byte
+	owner      string
+	logger     *slog.Logger
+	registry   *prometheus.Registry
+	stopping   chan struct{} // closed when the door closes: whoever waits for news gets an answer
+	closers    []func()
 }
 
 // quiet is how commands log that aren't roles: their answer says all.
@@ -195,6 +197,7 @@ func (k ControlKey) open(_ context.Context, p *parts) error {
 	if err != nil {
 		return err
 	}
+	p.rulesetKey = rulesetKey(b)
 	p.keyring, err = eventlog.NewKeyring(map[string][]byte{"1": b}, "1")
 	return err
 }

@@ -90,6 +90,7 @@ type apiError struct {
 	Status  int
 	Code    string `json:"error"`
 	Message string `json:"message"`
+	OFREP   string `json:"errorDetails"` // the message, where OpenFeature's protocol is spoken
 }
 
 func (e *apiError) Error() string {
@@ -137,6 +138,9 @@ func readError(res *http.Response) error {
 	body, _ := io.ReadAll(io.LimitReader(res.Body, 1<<16))
 	e := &apiError{Status: res.StatusCode}
 	_ = json.Unmarshal(body, e) // what is no JSON is shown as it is
+	if e.Message == "" {
+		e.Message = e.OFREP
+	}
 	if e.Message == "" {
 		e.Message = fmt.Sprintf("%s: %s", res.Status, strings.TrimSpace(string(body)))
 	}

@@ -135,7 +135,7 @@ func newIngest(p *parts, clock func() time.Time, tickEvery time.Duration, moved 
 	if moved != nil {
 		moved.gateway, moved.assigner = gateway, assigner
 	}
-	tokens := auth.Handler(p.pool, guard)
+	assigned, tokens := assigner.Handler(guard), auth.Handler(p.pool, guard)
 	return role{
 		name: "ingest", ready: gateway.Ready,
 		run: func(ctx context.Context) error {
@@ -145,7 +145,7 @@ func newIngest(p *parts, clock func() time.Time, tickEvery time.Duration, moved 
 			return group.Wait()
 		},
 		handler: map[string]http.Handler{
-			"/": gateway.Handler(), "/ofrep/": assigner.Handler(guard), "/v1/tokens": tokens, "/v1/tokens/": tokens,
+			"/": gateway.Handler(), "/ofrep/": assigned, "/v1/ruleset": assigned, "/v1/ruleset/": assigned, "/v1/tokens": tokens, "/v1/tokens/": tokens,
 		},
 	}, nil
 }

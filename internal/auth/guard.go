@@ -36,6 +36,7 @@ type Guard struct {
 	mu       sync.Mutex
 	live     map[string]stored // by the secret's digest; nil: never read so far
 	tried    time.Time         // when it was last read, or tried
+	failed   bool              // it couldn't be read then
 	strange  time.Time         // when it was last read because of a stranger
 	inFlight chan struct{}     // closed when the read under way is done
 }
@@ -52,6 +53,15 @@ func NewGuard(pool *pgxpool.Pool, ttl time.Duration) *Guard {
 	}
 }
 
+// NewFixedGuard guards by tokens that are given by their secrets, in a process without a database.
+func NewFixedGuard(tokens map[string]Token) *Guard {
+	all := make([]stored, 0, len(tokens))
+	for secret, token := range tokens {
+		all = append(all, stored{token, Digest(secret)})
+	}
+	return &Guard{load: func(context.Context) ([]stored, error) { return all, nil }, now: time.Now, ttl: DefaultTTL}
+}
+
 // Check finds the token of a secret: ErrUnknownToken or ErrUnavailable if it can't.
 func (g *Guard) Check(ctx context.Context, secret string) (Token, error) {
 	if !strings.HasPrefix(secret, Prefix) {
@@ -62,10 +72,14 @@ func (g *Guard) Check(ctx context.Context, secret string) (Token, error) {
 
 // CheckDigest is Check for whoever keeps a secret's digest instead of the secret, to ask again later.
 func (g *Guard) CheckDigest(ctx context.Context, sum string) (Token, error) {
-	token, known, fresh := g.find(sum)
-	if !known || !fresh {
-		g.refresh(ctx, !known)
-		token, known, _ = g.find(sum)
+	token, known, fresh, away := g.find(sum)
+	switch {
+	case known && !fresh && away:
+		// Whoever is known doesn't wait for a database that didn't answer the last time.
+		g.refresh(ctx, false, false)
+	case !known || !fresh:
+		g.refresh(ctx, !known, true)
+		token, known, _, _ = g.find(sum)
 	}
 	if !known {
 		return Token{}, g.absent()
@@ -82,24 +96,26 @@ func (g *Guard) absent() error {
 	return ErrUnknownToken
 }
 
-func (g *Guard) find(sum string) (token Token, known, fresh bool) {
+func (g *Guard) find(sum string) (token Token, known, fresh, away bool) {
 	g.mu.Lock()
 	defer g.mu.Unlock()
 	s, ok := g.live[sum]
 	// The map compares digests, which tell nothing of the secret; compared once more in constant time all the same.
 	known = ok && subtle.ConstantTimeCompare([]byte(s.sha256), []byte(sum)) == 1
-	return s.Token, known, g.now().Sub(g.tried) < g.ttl
+	return s.Token, known, g.now().Sub(g.tried) < g.ttl, g.failed
 }
 
 // refresh reads the table, once for all who ask at the same time; it is bounded how often strangers may cause that.
 // When it can't be read, what was read before stays.
-func (g *Guard) refresh(ctx context.Context, stranger bool) {
+func (g *Guard) refresh(ctx context.Context, stranger, wait bool) {
 	g.mu.Lock()
-	if wait := g.inFlight; wait != nil {
+	if reading := g.inFlight; reading != nil {
 		g.mu.Unlock()
-		select {
-		case <-wait:
-		case <-ctx.Done():
+		if wait {
+			select {
+			case <-reading:
+			case <-ctx.Done():
+			}
 		}
 		return
 	}
@@ -117,12 +133,22 @@ func (g *Guard) refresh(ctx context.Context, stranger bool) {
 	g.mu.Unlock()
 
 	// Not the caller's context: others wait for this result too.
-	loadCtx, cancel := context.WithTimeout(context.WithoutCancel(ctx), loadTimeout)
+	ctx = context.WithoutCancel(ctx)
+	if wait {
+		g.read(ctx, done)
+	} else {
+		go g.read(ctx, done)
+	}
+}
+
+func (g *Guard) read(ctx context.Context, done chan struct{}) {
+	ctx, cancel := context.WithTimeout(ctx, loadTimeout)
 	defer cancel()
-	all, err := g.load(loadCtx)
+	all, err := g.load(ctx)
 
 	g.mu.Lock()
 	defer g.mu.Unlock()
+	g.failed = err != nil
 	if err == nil {
 		g.live = make(map[string]stored, len(all))
 		for _, s := range all {

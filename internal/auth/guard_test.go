@@ -71,7 +71,53 @@ func TestGuardKnowsFromMemory(t *testing.T) {
 	_, err = g.Check(t.Context(), "mr_a")
 	require.NoError(t, err, "believed until the copy is older than its life")
 	*now = now.Add(DefaultTTL)
+	require.Eventually(t, func() bool {
+		_, err := g.Check(t.Context(), "mr_a")
+		return errors.Is(err, ErrUnknownToken)
+	}, time.Minute, time.Millisecond, "after an outage it is read again in the background")
+	table.change(func() { table.rows[0].RevokedAt = nil })
+	*now = now.Add(DefaultTTL)
 	_, err = g.Check(t.Context(), "mr_a")
+	require.NoError(t, err)
+	table.change(func() { table.rows[0].RevokedAt = &revoked })
+	*now = now.Add(DefaultTTL)
+	_, err = g.Check(t.Context(), "mr_a")
+	require.ErrorIs(t, err, ErrUnknownToken, "at once, where the database answers")
+}
+
+// TestNobodyKnownWaitsForADatabaseThatHangs: once a read has failed, whoever is known is let in while the next one is
+// under way.
+func TestNobodyKnownWaitsForADatabaseThatHangs(t *testing.T) {
+	t.Parallel()
+	g, table, now := setup(row("mr_a", EventsWrite))
+	_, err := g.Check(t.Context(), "mr_a")
+	require.NoError(t, err)
+	table.change(func() { table.away = true })
+	*now = now.Add(DefaultTTL)
+	_, err = g.Check(t.Context(), "mr_a")
+	require.NoError(t, err)
+	*now = now.Add(DefaultTTL)
+	answer, ended := make(chan struct{}), make(chan struct{})
+	g.load = func(context.Context) ([]stored, error) {
+		defer close(ended)
+		<-answer
+		return nil, errors.New("deadline exceeded")
+	}
+	for range 100 {
+		_, err = g.Check(t.Context(), "mr_a")
+		require.NoError(t, err)
+	}
+	close(answer)
+	<-ended
+}
+
+func TestFixedGuard(t *testing.T) {
+	t.Parallel()
+	g := NewFixedGuard(map[string]Token{"mr_a": {ID: "a", Scopes: []Scope{AssignRead}}})
+	token, err := g.Check(t.Context(), "mr_a")
+	require.NoError(t, err)
+	require.True(t, token.Allows(AssignRead))
+	_, err = g.Check(t.Context(), "mr_b")
 	require.ErrorIs(t, err, ErrUnknownToken)
 }
 

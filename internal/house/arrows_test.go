@@ -23,11 +23,13 @@ const module = "millrace"
 //	cmd → {ingest, distill, feed, checkpoint} → internal → schemas
 //
 // The four rooms stand beside each other: the log, the tables and the object store stand between them. web and sim
-// are outside: they use the API.
+// are outside: they use the API. assignment is for backends too, so it brings as little as can be.
 var may = map[string][]string{
-	"cmd":        {"ingest", "distill", "feed", "checkpoint", "web", "sim", "internal", "schemas", "migrations", "docs"},
-	"bench":      {"ingest", "distill", "feed", "checkpoint", "sim", "internal", "schemas", "migrations"},
-	"ingest":     {"internal", "schemas"},
+	"cmd":        {"ingest", "distill", "feed", "checkpoint", "web", "sim", "assignment", "internal", "schemas", "migrations", "docs"},
+	"bench":      {"ingest", "distill", "feed", "checkpoint", "sim", "assignment", "internal", "schemas", "migrations"},
+	"assignment": {"internal/unithash"},
+	"clients":    {"assignment", "ingest", "internal"},
+	"ingest":     {"assignment", "internal", "schemas"},
 	"distill":    {"internal", "schemas"},
 	"feed":       {"internal", "schemas"},
 	"checkpoint": {"internal", "schemas"},

@@ -1,0 +1,1 @@
+"""Millrace for Python backends: which checkpoint serves a user, evaluated in this process."""
