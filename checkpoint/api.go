@@ -70,6 +70,8 @@ func (a *API) Handler() http.Handler {
 		{"GET /v1/release", auth.GatesRead, a.status},
 		{"POST /v1/release", auth.ReleasesWrite, a.release},
 		{"GET /v1/release/served", auth.GatesRead, a.served},
+		{"GET /v1/release/anchor", auth.GatesRead, a.anchor},
+		{"POST /v1/release/anchor", auth.ReleasesWrite, a.hold},
 		{"POST /v1/release/pause", auth.ReleasesWrite, a.pause},
 		{"GET /v1/audit", auth.GatesRead, a.audit},
 		{"GET /v1/evals", auth.GatesRead, a.evals},
@@ -145,7 +147,7 @@ func (a *API) fail(w http.ResponseWriter, r *http.Request, err error) {
 		status, failure = http.StatusBadRequest, Failure{Error: "malformed", Message: bad.message}
 	case errors.Is(err, candidate.ErrNotFound), errors.Is(err, cut.ErrNotFound), errors.Is(err, experiment.ErrNotFound), errors.Is(err, experiment.ErrNoVerdict), errors.Is(err, objstore.ErrNotFound):
 		status, failure = http.StatusNotFound, Failure{Error: "not_found", Message: err.Error()}
-	case errors.As(err, &transition), errors.Is(err, release.ErrLiveExists), errors.Is(err, release.ErrNoLive), errors.Is(err, release.ErrNothingToUse), errors.Is(err, release.ErrOtherBase), errors.Is(err, release.ErrPaused), errors.Is(err, release.ErrNotPaused), errors.Is(err, schedule.ErrNotStarted), errors.Is(err, cut.ErrNotWaiting), errors.Is(err, adoption.ErrNone):
+	case errors.As(err, &transition), errors.Is(err, release.ErrLiveExists), errors.Is(err, release.ErrNoLive), errors.Is(err, release.ErrNothingToUse), errors.Is(err, release.ErrOtherBase), errors.Is(err, release.ErrPaused), errors.Is(err, release.ErrNotPaused), errors.Is(err, release.ErrHeldBack), errors.Is(err, release.ErrNoHoldBack), errors.Is(err, release.ErrNeverServed), errors.Is(err, schedule.ErrNotStarted), errors.Is(err, cut.ErrNotWaiting), errors.Is(err, adoption.ErrNone):
 		status, failure = http.StatusConflict, Failure{Error: "conflict", Message: err.Error()}
 	default:
 		a.Log.Error("checkpoint: a request failed", "method", r.Method, "path", r.URL.Path, "error", err)

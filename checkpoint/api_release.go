@@ -3,6 +3,7 @@ package checkpoint
 import (
 	"encoding/json"
 	"fmt"
+	"math"
 	"net/http"
 	"strconv"
 	"time"
@@ -14,6 +15,7 @@ import (
 	"millrace/checkpoint/evals"
 	"millrace/checkpoint/release"
 	"millrace/checkpoint/webhook"
+	"millrace/internal/unithash"
 )
 
 // served answers which version served a unit at a time; now without one.
@@ -57,6 +59,44 @@ func (a *API) pause(r *http.Request) (any, error) {
 	}
 	p := release.Pause{Paused: *d.Paused, At: a.Now().UTC(), Who: who(r), Why: d.Why}
 	return p, a.tx(r.Context(), func(tx pgx.Tx) error { return release.SetPause(r.Context(), tx, p) })
+}
+
+// Anchor is the hold-back, if there is one.
+type Anchor struct {
+	HoldBack *release.HoldBack `json:"hold_back"`
+}
+
+func (a *API) anchor(r *http.Request) (any, error) {
+	h, err := release.HeldBack(r.Context(), a.DB, a.Now())
+	return Anchor{h}, err
+}
+
+// AnchorRequest begins a hold-back, or ends it where no version is given.
+type AnchorRequest struct {
+	Version string  `json:"version,omitempty"`
+	Share   float64 `json:"share,omitempty"` // of the units that are held back, 0.0001 … 0.5; as many again are compared with them
+	Why     string  `json:"why"`
+}
+
+func (a *API) hold(r *http.Request) (any, error) {
+	var d AnchorRequest
+	if err := read(r, &d); err != nil {
+		return nil, err
+	}
+	buckets := int(math.Round(d.Share * unithash.Buckets))
+	switch {
+	case d.Why == "":
+		return nil, badRequest{"why is missing: a hold-back needs a reason on record"}
+	case d.Version != "" && (buckets < 1 || buckets > unithash.Buckets/2):
+		return nil, badRequest{fmt.Sprintf("share %g: from 0.0001 to 0.5 of the units; as many again are compared with them", d.Share)}
+	}
+	err := a.tx(r.Context(), func(tx pgx.Tx) error {
+		return release.Hold(r.Context(), tx, release.HoldBack{Version: d.Version, Buckets: buckets, At: a.Now(), Who: who(r), Why: d.Why})
+	})
+	if err != nil {
+		return nil, err
+	}
+	return a.anchor(r)
 }
 
 // mostEntries is how many entries one answer holds at most.

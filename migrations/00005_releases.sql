@@ -25,6 +25,27 @@ create table pause (
 );
 create trigger append_only before update or delete on pause for each row execute function refuse_change();
 
+-- The hold-back: some units stay on a checkpoint that was frozen days ago, and as many are what they are compared with.
+create table hold_back (
+  seq     bigint      primary key check (seq > 0),
+  version text        references policy_version (version), -- null: it ended
+  buckets int         not null check (buckets between 0 and 5000), -- of 10,000, in each of the two groups
+  at      timestamptz not null,
+  who     text        not null check (who <> ''),
+  why     text        not null check (why <> ''),
+  check ((version is null) = (buckets = 0))
+);
+create trigger append_only before update or delete on hold_back for each row execute function refuse_change();
+create or replace view assignment_ruleset as
+  select l.version as live, l.release, e.id as experiment, e.salt, e.coverage / 10000::double precision as coverage,
+    e.control, e.candidate, e.starts_at, e.ends_at,
+    array(select v.version from policy_version v join candidate_state w on w.candidate = v.candidate
+      where w.state in ('rejected', 'held', 'rolled_back', 'invalid', 'timed_out') order by v.ordinal) as withdrawn,
+    case when h.version is not null then 'hold-' || h.seq end as hold_back, case when h.version is not null then 'hold-' || h.seq || '-' || h.version end as hold_back_salt,
+    h.buckets as hold_back_buckets, h.version as hold_back_version
+  from live l left join (experiment e join candidate_state s on s.candidate = e.candidate_id and s.state = 'testing') on true
+    left join (select * from hold_back order by seq desc limit 1) h on true;
+
 -- Who did what, when and why, and the numbers that were seen: read from the tables that hold it, none of which loses a
 -- row, so that an action and its entry can't differ.
 create view audit as
@@ -41,6 +62,9 @@ create view audit as
   select 'config/' || seq, adopted_at, 'millrace', 'config.adopted', seq::text, why, '{}' from config
   union all
   select 'pause/' || seq, at, who, case when paused then 'loop.paused' else 'loop.resumed' end, 'loop', why, '{}' from pause
+  union all
+  select 'hold/' || seq, at, who, case when version is null then 'release.hold_ended' else 'release.held_back' end, coalesce(version, 'hold-back'), why,
+      jsonb_build_object('buckets', buckets) from hold_back
   union all
   select 'eval/' || id, at, who, 'evals.reported', version, suite, jsonb_build_object('harness_version', harness_version, 'metrics', metrics) from eval_report
   union all
@@ -70,5 +94,11 @@ create table webhook_delivery (
 create index webhook_due on webhook_delivery (next_at) where next_at is not null;
 -- +goose Down
 drop table webhook_delivery, webhook_endpoint;
-drop view audit;
-drop table pause, eval_report;
+drop view audit, assignment_ruleset;
+create view assignment_ruleset as
+  select l.version as live, l.release, e.id as experiment, e.salt, e.coverage / 10000::double precision as coverage,
+    e.control, e.candidate, e.starts_at, e.ends_at,
+    array(select v.version from policy_version v join candidate_state w on w.candidate = v.candidate
+      where w.state in ('rejected', 'held', 'rolled_back', 'invalid', 'timed_out') order by v.ordinal) as withdrawn
+  from live l left join (experiment e join candidate_state s on s.candidate = e.candidate_id and s.state = 'testing') on true;
+drop table hold_back, pause, eval_report;

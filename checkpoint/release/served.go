@@ -22,8 +22,8 @@ type Served struct {
 	Release    int64     `json:"release"` // the move of the live pointer that was in force
 }
 
-// ServedAt is what served a unit at a time, from the history of the pointer, the declared experiments and the times at which their
-// candidates were in test. ErrNoLive before the first release.
+// ServedAt is what served a unit at a time, from the history of the pointer, the hold-back, the declared experiments and the times at which
+// their candidates were in test. ErrNoLive before the first release.
 func ServedAt(ctx context.Context, db Database, unit string, at time.Time) (*Served, error) {
 	s := &Served{Unit: unit, At: at.UTC()}
 	err := db.QueryRow(ctx, `select version, seq from release where at <= $1 order by seq desc limit 1`, s.At).Scan(&s.Version, &s.Release)
@@ -32,6 +32,21 @@ func ServedAt(ctx context.Context, db Database, unit string, at time.Time) (*Ser
 	}
 	if err != nil {
 		return nil, fmt.Errorf("read what was live: %w", err)
+	}
+	held, err := HeldBack(ctx, db, s.At)
+	if err != nil {
+		return nil, err
+	}
+	if held != nil {
+		share := float64(2*held.Buckets) / unithash.Buckets
+		switch unithash.Choose(unithash.Bucket(held.salt(), unit), unithash.Ranges(2, share, nil)) {
+		case 0:
+			s.Version, s.Experiment, s.Arm = held.Version, held.ID, "control"
+			return s, nil
+		case 1:
+			s.Experiment, s.Arm = held.ID, "candidate"
+			return s, nil
+		}
 	}
 	var (
 		id, salt, control, candidate string

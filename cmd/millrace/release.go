@@ -20,6 +20,7 @@ type ReleaseCommand struct {
 	Rollback ReleaseRollback `cmd:"" help:"Make the former checkpoint live again, at once."`
 	Pause    ReleasePause    `cmd:"" help:"No cut and no test begins, and nothing is promoted by itself, until resume."`
 	Resume   ReleaseResume   `cmd:"" help:"Let the loop go on."`
+	Anchor   ReleaseAnchor   `cmd:"" help:"Hold some units back on an older checkpoint, against slow creep; without a version: what is held back."`
 	Served   ReleaseServed   `cmd:"" help:"What served a unit at some time?"`
 	History  ReleaseHistory  `cmd:"" help:"Every move of the live pointer: what served when, who moved it, why."`
 }
@@ -139,6 +140,45 @@ func (c *ReleaseCommand) pause(ctx context.Context, out *Output, paused bool, wh
 			return err
 		}
 		_, err := fmt.Fprintln(w, "the loop goes on")
+		return err
+	})
+}
+
+type ReleaseAnchor struct {
+	Version string  `arg:"" optional:"" help:"A version that was live: a share of the units stays on it."`
+	Share   float64 `default:"0.05" help:"Share of the units that is held back; as many again, served what is live, are compared with them."`
+	End     bool    `help:"End the hold-back." xor:"version"`
+	Why     string  `help:"The reason, for the record."`
+}
+
+// Run holds back, ends it, or says what is held back.
+func (c *ReleaseAnchor) Run(ctx context.Context, out *Output, at *ReleaseCommand) error {
+	var a checkpoint.Anchor
+	switch {
+	case c.End && c.Version != "":
+		return usagef("give a version, or --end")
+	case !c.End && c.Version == "":
+		if err := at.call(ctx, "GET", "/v1/release/anchor", nil, &a); err != nil {
+			return err
+		}
+	default:
+		request := checkpoint.AnchorRequest{Version: c.Version, Share: c.Share, Why: c.Why}
+		if c.Why == "" {
+			return usagef("--why is missing: a hold-back needs a reason on record")
+		}
+		if err := at.call(ctx, "POST", "/v1/release/anchor", request, &a); err != nil {
+			return err
+		}
+	}
+	return report(out, a, func(w io.Writer) error {
+		h := a.HoldBack
+		if h == nil {
+			_, err := fmt.Fprintln(w, "nothing is held back")
+			return err
+		}
+		share := float64(h.Buckets) / 100
+		_, err := fmt.Fprintf(w, "%s: %g %% of the units stay on %s (arm control), %g %% on what is live are compared with them (arm candidate); since %s by %s: %s\n",
+			h.ID, share, h.Version, share, minute(h.At), h.Who, h.Why)
 		return err
 	})
 }
