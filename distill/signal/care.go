@@ -1,6 +1,8 @@
 package signal
 
 import (
+	"encoding/json"
+
 	"millrace/distill/turn"
 	"millrace/schemas/event"
 	"millrace/schemas/ledger"
@@ -9,9 +11,9 @@ import (
 func careSignals(v Vector, f *turn.Facts) {
 	_, lastEdit := editPlaces(f.Edits)
 	all, conventions := compared{}, compared{}
-	for kind, s := range checkRuns(f) {
+	for check, s := range checkRuns(f) {
 		all.add(s)
-		if convention(kind) {
+		if convention(check.kind) {
 			conventions.add(s)
 		}
 	}
@@ -73,51 +75,68 @@ func (c *compared) set(v Vector, broken, fixed string) {
 	}
 }
 
-// failures are those of one kind of check before the turn's first edit and at the end.
+// failures are those of one check before the turn's first edit and at the end.
 type failures struct {
 	before, after           uint32
 	beforeKnown, afterKnown bool
-	command                 string // whose failures these are; "" if nobody knows
 }
 
-// checkRuns joins the turn's runs by their kind.
-func checkRuns(f *turn.Facts) map[event.CheckKind]*failures {
+// checkKey is what makes two runs runs of the same check. Another command's failures can't be held against these, and
+// that it passes mends nothing: a narrower check is always at hand.
+type checkKey struct {
+	kind    event.CheckKind
+	command string // "" if nobody knows
+	nth     int    // of its kind on the command's line
+}
+
+// checkRuns joins the turn's runs of the same check.
+func checkRuns(f *turn.Facts) map[checkKey]*failures {
 	firstEdit, _ := editPlaces(f.Edits)
 	commands := map[string]string{}
 	for i := range f.Calls {
-		raw, _ := f.Calls[i].Raw()
-		commands[f.Calls[i].GetCallId()] = string(raw)
+		commands[f.Calls[i].GetCallId()] = commandOf(&f.Calls[i])
 	}
-	kinds := map[event.CheckKind]*failures{}
+	type place struct {
+		call string
+		kind event.CheckKind
+	}
+	seen := map[place]int{}
+	runs := map[checkKey]*failures{}
 	for _, check := range f.Checks {
-		s := kinds[check.GetKind()]
+		key := checkKey{kind: check.GetKind(), command: commands[check.GetCallId()]}
+		if id := check.GetCallId(); id != "" {
+			key.nth = seen[place{id, key.kind}]
+			seen[place{id, key.kind}]++
+		}
+		s := runs[key]
 		if s == nil {
 			s = &failures{}
-			kinds[check.GetKind()] = s
+			runs[key] = s
 		}
-		command := commands[check.GetCallId()]
 		if check.FailuresBefore != nil && (!s.beforeKnown || !s.afterKnown) {
-			s.before, s.beforeKnown, s.command = check.GetFailuresBefore(), true, command
+			s.before, s.beforeKnown = check.GetFailuresBefore(), true
 		}
-		if check.FailuresAfter == nil {
-			continue
+		switch {
+		case check.FailuresAfter == nil:
+		case check.Place < firstEdit: // what it found, the edits found too; of what they did it says nothing
+			s.before, s.beforeKnown = check.GetFailuresAfter(), true
+		default:
+			s.after, s.afterKnown = check.GetFailuresAfter(), true
 		}
-		after := check.GetFailuresAfter()
-		if check.Place < firstEdit { // what it found, the edits found too; of what they did it says nothing
-			s.before, s.beforeKnown, s.command = after, true, command
-			continue
-		}
-		if check.FailuresBefore == nil && s.command != "" && command != "" && command != s.command {
-			// Another command: its failures can't be held against those of the first. That it passes where the first one
-			// failed is taken as mended, but not as better than it was found.
-			if s.afterKnown && after < s.after && s.after > s.before {
-				s.after = max(after, s.before)
-			}
-			continue
-		}
-		s.after, s.afterKnown = after, true
 	}
-	return kinds
+	return runs
+}
+
+// commandOf is the command line of a call, without what else the agent says of it; of other calls, all they were given.
+func commandOf(call *turn.Call) string {
+	raw, _ := call.Raw()
+	var a struct {
+		Command string `json:"command"`
+	}
+	if json.Unmarshal(raw, &a) == nil && a.Command != "" {
+		return a.Command
+	}
+	return string(raw)
 }
 
 // editPlaces are the places of the first and the last edit; without edits, everything lies after them.

@@ -26,6 +26,9 @@ func careSignalsCases() []vectorCase {
 	by := func(id string, after uint32) told {
 		return check(&event.ChecksRan{Kind: event.CheckKind_TEST, CallId: id, FailuresAfter: &after})
 	}
+	from := func(id string, before, after uint32) told {
+		return check(&event.ChecksRan{Kind: event.CheckKind_TEST, CallId: id, FailuresBefore: &before, FailuresAfter: &after})
+	}
 	seenBefore := func(id string, before *bool) told {
 		return edit(&event.EditProposed{EditId: id, FileReadBefore: before})
 	}
@@ -69,8 +72,16 @@ func careSignalsCases() []vectorCase {
 
 		{"another command's failures say nothing of this one's", []told{start, cmd("1", "a"), by("1", 0), change, cmd("2", "b"), by("2", 3)}, Context{}, broken, nil},
 		{"the same command's do", []told{start, cmd("1", "a"), by("1", 0), change, cmd("2", "a"), by("2", 3)}, Context{}, broken, 1},
-		{"another command passes: mended", []told{start, cmd("1", "a"), by("1", 0), change, cmd("2", "a"), by("2", 3), cmd("3", "b"), by("3", 0)}, Context{}, broken, 0},
+		{"another command passes: nothing is mended", []told{start, cmd("1", "a"), by("1", 0), change, cmd("2", "a"), by("2", 3), cmd("3", "b"), by("3", 0)}, Context{}, broken, 1},
+		{"another command that passed before, too", []told{start, change, cmd("1", "a"), from("1", 0, 3), cmd("2", "b"), from("2", 0, 0)}, Context{}, broken, 1},
 		{"another command passes: no better than it was found", []told{start, cmd("1", "a"), by("1", 2), change, cmd("2", "a"), by("2", 3), cmd("3", "b"), by("3", 0)}, Context{}, fixed, 0},
+		{"the same command passes: mended", []told{start, cmd("1", "a"), by("1", 0), change, cmd("2", "a"), by("2", 3), cmd("3", "a"), by("3", 0)}, Context{}, broken, 0},
+		{"one stays good, another gets better", []told{start, change, cmd("1", "a"), from("1", 0, 0), cmd("2", "b"), from("2", 5, 3)}, Context{}, broken, 0},
+		{"one stays good, another gets better", []told{start, change, cmd("1", "a"), from("1", 0, 0), cmd("2", "b"), from("2", 5, 3)}, Context{}, fixed, 1},
+		{"one stays bad, another breaks", []told{start, change, cmd("1", "a"), from("1", 5, 5), cmd("2", "b"), from("2", 0, 2)}, Context{}, broken, 1},
+		{"one stays bad, another breaks", []told{start, change, cmd("1", "a"), from("1", 5, 5), cmd("2", "b"), from("2", 0, 2)}, Context{}, fixed, 0},
+		{"two on one line", []told{start, change, cmd("1", "a; b"), from("1", 0, 0), from("1", 5, 3)}, Context{}, broken, 0},
+		{"the same command under another description", []told{start, cmd("1", `{"command":"a","description":"x"}`), by("1", 0), change, cmd("2", `{"command":"a"}`), by("2", 3)}, Context{}, broken, 1},
 
 		{"one of two", []told{start, seenBefore("e", proto.Bool(true)), seenBefore("f", proto.Bool(false))}, Context{}, evidence, .5},
 		{"all", []told{start, seenBefore("e", proto.Bool(true)), seenBefore("f", nil)}, Context{}, evidence, 1},

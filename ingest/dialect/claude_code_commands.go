@@ -27,6 +27,7 @@ var (
 	assignment  = regexp.MustCompile(`^[A-Za-z_]\w*=(?:"[^"]*"|'[^']*'|\S*) +`)
 	prefixes    = regexp.MustCompile(`^(?:sudo|time|command|exec|env|nohup|nice(?: -n \S+)?|timeout(?: -\S+)* \S+|stdbuf(?: -\S+)*|xvfb-run(?: -a)?|(?:poetry|uv|pipenv|hatch|rye|pdm) run|npx(?: --?y(?:es)?)?|pnpm (?:exec|dlx)|yarn (?:exec|dlx)|bunx|bundle exec|docker(?: compose|-compose)? (?:exec|run)(?: -\S+)* \S+|(?:mise|direnv|devbox) exec \S+ --|python[\d.]* (?:-\w )*-m|python[\d.]*|php|go run) +`)
 	taskRunner  = regexp.MustCompile(`^(?:make|gmake|just|task|rake|npm|pnpm|yarn|bun|mise|turbo|nx|deno)(?: +(?:-C +\S+|-f +\S+|--(?:prefix|filter|dir|cwd)[ =]\S+|-w +\S+|-\S+|run-script|run|workspace +\S+))* +`)
+	heredoc     = regexp.MustCompile(`^<<-?[ \t]*(['"\\]?)([A-Za-z_][\w.-]*)['"]?`)
 	inFolder    = regexp.MustCompile(`^(?:\S*/)?([\w.-]+)`)
 	redirection = regexp.MustCompile(`\s*(?:\d?>>?&?\s*\S+|&>>?\s*\S+|<\s*\S+)`)
 	toolchain   = regexp.MustCompile(`^cargo \+\S+`)
@@ -37,6 +38,7 @@ var (
 type ccSegment struct {
 	text   string // without what stands before and after its own words
 	before string // what joins it to the one before: "", "&&", "||", ";", "|"
+	fed    string // what it is fed on the lines below
 }
 
 // segments parts a command line at what joins commands, outside of quotes.
@@ -51,11 +53,31 @@ func segments(line string) []ccSegment {
 		text.Reset()
 		joined = next
 	}
+	var awaited []string // the lines that end what is fed, of those that begin below
+	skip := func(rest string) (n int) {
+		for _, end := range awaited {
+			n += fedUntil(rest[n:], end)
+		}
+		awaited = nil
+		return n
+	}
 	line = strings.ReplaceAll(line, "\\\n", " ")
 	quote := byte(0)
 	for i := 0; i < len(line); i++ {
 		c := line[i]
 		switch {
+		case quote == '"' && c == '\n' && len(awaited) > 0: // "$(cat <<EOF": quotes in what is fed are none
+			n := skip(line[i+1:])
+			text.WriteString(line[i : i+1+n])
+			i += n
+		case quote == '"' && strings.HasPrefix(line[i:], "<<") && strings.Contains(text.String(), "$("):
+			text.WriteString("<<")
+			i++
+			if m := heredoc.FindStringSubmatch(line[i-1:]); m != nil && fedUntil(line[i:], m[2]) < len(line)-i {
+				awaited = append(awaited, m[2])
+				text.WriteString(line[i+1 : i-1+len(m[0])])
+				i += len(m[0]) - 2
+			}
 		case quote != 0:
 			if c == '\\' && quote == '"' && i+1 < len(line) {
 				text.WriteByte(c)
@@ -68,14 +90,34 @@ func segments(line string) []ccSegment {
 		case c == '\'' || c == '"' || c == '`':
 			quote = c
 			text.WriteByte(c)
+		case strings.HasPrefix(line[i:], "<<<"):
+			text.WriteString("<<<")
+			i += 2
 		case strings.HasPrefix(line[i:], "<<"): // what a command is fed is no command
-			text.WriteString(line[i:])
-			i = len(line)
+			m := heredoc.FindStringSubmatch(line[i:])
+			if m == nil {
+				text.WriteString("<<")
+				i++
+				break
+			}
+			awaited = append(awaited, m[2])
+			text.WriteString(m[0])
+			i += len(m[0]) - 1
+		case c == '\n' && len(awaited) > 0:
+			flush(";")
+			n := skip(line[i+1:])
+			if len(out) > 0 {
+				out[len(out)-1].fed += line[i : i+1+n]
+			}
+			i += n
 		case strings.HasPrefix(line[i:], "&&"), strings.HasPrefix(line[i:], "||"):
 			flush(line[i : i+2])
 			i++
 		case c == '&' && (i == 0 || line[i-1] != '>') && (i+1 == len(line) || line[i+1] != '>'), c == ';', c == '\n':
 			flush(";")
+		case strings.HasPrefix(line[i:], "|&"):
+			flush("|")
+			i++
 		case c == '|':
 			flush("|")
 		default:
@@ -84,6 +126,22 @@ func segments(line string) []ccSegment {
 	}
 	flush("")
 	return out
+}
+
+// fedUntil is the length of what is fed up to the line that ends it, or of all if none does.
+func fedUntil(text, end string) int {
+	n := 0
+	for n < len(text) {
+		line, _, more := strings.Cut(text[n:], "\n")
+		n += len(line)
+		if more {
+			n++
+		}
+		if strings.TrimSpace(line) == end {
+			return n
+		}
+	}
+	return n
 }
 
 // command is a segment's own words: without variables, wrappers, the folder of its program and redirections; a task

@@ -30,6 +30,8 @@ type watchedFile struct {
 	original string
 	// Its text may be in git's index or history: what git takes back then isn't known.
 	staged bool
+	// The agent made it: git doesn't have it, and takes nothing back as long as it isn't staged.
+	created bool
 }
 
 type watchedEdit struct {
@@ -37,6 +39,7 @@ type watchedEdit struct {
 	id       string
 	at       time.Time
 	hunks    []watchedHunk
+	lost     []*event.Hunk // that others changed: they are watched no longer, but count as they were seen last
 	observed int
 	seenBy   *ccTurn // the last turn that observed it
 }
@@ -53,16 +56,16 @@ type observation struct {
 }
 
 // disturbing commands change files by other ways than the edit tools.
-var disturbing = regexp.MustCompile(`\bgit (checkout|restore|reset|stash|switch|revert|clean|pull|merge|rebase|apply|cherry-pick)\b|\b(rm|mv|cp|patch|tee|rsync)\b|\bsed -i|fmt\b|--(fix|write)\b|-w\b|\bprettier\b|\bblack\b|generate|codegen|>`)
+var disturbing = regexp.MustCompile(`\bgit(?: +-[Cc] +\S+| +-\S+)* +(checkout|restore|reset|stash|switch|revert|clean|pull|merge|rebase|apply|cherry-pick)\b|\b(rm|mv|cp|patch|tee|rsync)\b|\bsed -i|fmt\b|--(fix|write)\b|-w\b|\bprettier\b|\bblack\b|generate|codegen|>`)
 
 // returned sees what a tool's answer shows of the files.
 func (f *ccFiles) returned(t *ccTurn, call *ccCall) []observation {
 	f.answered = call.answered.at
-	if call.outcome.class != event.ToolOutcome_OK {
-		return nil
-	}
 	if toolKind(call.block.tool) == event.ToolKind_TERMINAL {
 		return f.commanded(t, call)
+	}
+	if call.outcome.class != event.ToolOutcome_OK {
+		return nil
 	}
 	if edit := f.proposals[call]; edit != nil {
 		f.known[edit.path] = true
@@ -96,7 +99,7 @@ func (f *ccFiles) edited(t *ccTurn, call *ccCall, edit *ccEdit) []observation {
 			seen = w.observe(t, call.answered.at, *edit.detail.OriginalFile)
 		}
 	case edit.whole:
-		w = &watchedFile{} // a new file
+		w = &watchedFile{created: true}
 	default:
 		delete(f.watched, edit.path) // its text isn't known
 		return nil
@@ -159,7 +162,8 @@ func (w *watchedFile) overwritten(t *ccTurn, at time.Time, now string) []observa
 		}
 	}
 	disturbed := w.disturbed
-	w.rebase(changes, now)
+	w.disturbed = false
+	w.rebase(t, changes, now)
 	w.disturbed = disturbed // what a command did before is still to be seen
 	return seen
 }
@@ -181,33 +185,41 @@ func (w *watchedFile) observe(t *ccTurn, at time.Time, now string) []observation
 		e.seenBy = t
 		seen = append(seen, observation{turn: e.turn, event: body})
 	}
-	w.rebase(changes, now)
+	w.rebase(t, changes, now)
 	return seen
 }
 
 // compare is what is left of an edit's hunks after changes, and whether they touched any.
 func (w *watchedFile) compare(e *watchedEdit, changes []change, at time.Time, now string) (body *event.EditObserved, changed bool) {
-	body = &event.EditObserved{EditId: e.id, SecondsSinceAcceptance: at.Sub(e.at).Seconds()}
+	body = &event.EditObserved{EditId: e.id, SecondsSinceAcceptance: at.Sub(e.at).Seconds(), Hunks: slices.Clone(e.lost)}
 	for _, h := range e.hunks {
 		from, to, touched := mapRange(changes, h.start, h.end)
 		changed = changed || touched
-		body.Hunks = append(body.Hunks, &event.Hunk{Before: clean(h.before), Ai: clean(w.text[h.start:h.end]), Now: clean(now[from:to])})
+		body.Hunks = append(body.Hunks, w.hunk(h, now[from:to]))
 	}
-	if !changed {
+	if !changed && len(e.lost) == 0 {
 		one := 1.0
 		body.Hunks, body.FourGram, body.NoRevert = nil, &one, &one
 	}
 	return body, changed
 }
 
+func (w *watchedFile) hunk(h watchedHunk, now string) *event.Hunk {
+	return &event.Hunk{Before: clean(h.before), Ai: clean(w.text[h.start:h.end]), Now: clean(now)}
+}
+
 // rebase goes on with the text that is there now. A hunk that was changed is watched no longer: what becomes of the
-// user's text isn't the agent's merit.
-func (w *watchedFile) rebase(changes []change, now string) {
+// user's text isn't the agent's merit. What a later request changed stays lost; what the edit's own turn changed, or a
+// command may have, was never the user's word.
+func (w *watchedFile) rebase(t *ccTurn, changes []change, now string) {
 	for _, e := range w.edits {
 		hunks := e.hunks[:0]
 		for _, h := range e.hunks {
-			if from, to, touched := mapRange(changes, h.start, h.end); !touched {
+			switch from, to, touched := mapRange(changes, h.start, h.end); {
+			case !touched:
 				hunks = append(hunks, watchedHunk{start: from, end: to, before: h.before})
+			case e.turn != t && !w.disturbed:
+				e.lost = append(e.lost, w.hunk(h, now[from:to]))
 			}
 		}
 		e.hunks = hunks

@@ -13,8 +13,14 @@ import (
 )
 
 // commanded sees what a terminal command did to the files that are watched: deleted by rm, taken back by git. Whatever else
-// may have changed files makes later differences say nothing.
+// may have changed files makes later differences say nothing. Of a line that failed, what surely ran counts; the rest may have.
 func (f *ccFiles) commanded(t *ccTurn, call *ccCall) []observation {
+	class := call.outcome.class
+	switch class {
+	case event.ToolOutcome_OK, event.ToolOutcome_EXECUTION_FAILED, event.ToolOutcome_COMMAND_TIMEOUT, event.ToolOutcome_USER_ABORTED:
+	default:
+		return nil // it never ran
+	}
 	var a struct {
 		Command string `json:"command"`
 	}
@@ -25,14 +31,17 @@ func (f *ccFiles) commanded(t *ccTurn, call *ccCall) []observation {
 	var seen []observation
 	folder := call.record.cwd
 	rest := ""
-	for _, s := range segments(a.Command) {
+	list := segments(a.Command)
+	ran := surelyRan(list, class)
+	for i, s := range list {
 		words := command(s.text)
-		if s.before == "||" || s.before == "|" {
-			rest += s.text + "\n"
-			continue
-		}
+		rest += s.fed
 		if to, ok := strings.CutPrefix(words, "cd "); ok {
 			folder = within(folder, unquote(to))
+			continue
+		}
+		if s.before == "||" || s.before == "|" || !ran(i) {
+			rest += s.text + "\n"
 			continue
 		}
 		switch files, how := touched(words); how {
@@ -55,6 +64,26 @@ func (f *ccFiles) commanded(t *ccTurn, call *ccCall) []observation {
 	return seen
 }
 
+// surelyRan tells by the commands' places on a line how far it came. One that failed most likely did so at its first
+// check; what begins anew after a semicolon and is followed by one ran in any case.
+func surelyRan(list []ccSegment, class event.ToolOutcome) func(i int) bool {
+	check := slices.IndexFunc(list, func(s ccSegment) bool {
+		return slices.ContainsFunc(targets(command(s.text)), func(one string) bool { _, ok := checkKind(one); return ok })
+	})
+	return func(i int) bool {
+		switch class {
+		case event.ToolOutcome_OK:
+			return true
+		case event.ToolOutcome_COMMAND_TIMEOUT:
+			return i < check
+		case event.ToolOutcome_EXECUTION_FAILED:
+			alone := (i == 0 || list[i].before == ";") && i+1 < len(list) && list[i+1].before == ";"
+			return i < check || alone
+		}
+		return false // the user may have been asked before it began
+	}
+}
+
 func (f *ccFiles) disturb() {
 	for _, w := range f.watched {
 		w.disturbed = true
@@ -74,25 +103,46 @@ const (
 // touched are the files that a command names, and what it does to them.
 func touched(words string) (files []string, how effect) {
 	fields := strings.Fields(words)
-	if len(fields) < 2 || strings.ContainsAny(words, "*?[$`(\\") { // a pattern: which files isn't known
+	if strings.ContainsAny(words, "*?[$`(\\") { // a pattern: which files isn't known
+		return nil, byOther
+	}
+	folder := ""
+	for len(fields) > 2 && fields[0] == "git" && strings.HasPrefix(fields[1], "-") { // git's own options
+		switch fields[1] {
+		case "-C":
+			folder = within(folder, unquote(fields[2]))
+			fields = append([]string{"git"}, fields[3:]...)
+		case "-c":
+			fields = append([]string{"git"}, fields[3:]...)
+		case "--no-pager", "-P":
+			fields = append([]string{"git"}, fields[2:]...)
+		default:
+			return nil, byOther
+		}
+	}
+	if len(fields) < 2 {
 		return nil, byOther
 	}
 	name := func(rest []string) {
 		for _, field := range rest {
 			if !strings.HasPrefix(field, "-") {
-				files = append(files, unquote(field))
+				files = append(files, within(folder, unquote(field)))
 			}
 		}
 	}
+	option := func(field string) bool { return strings.HasPrefix(field, "-") || strings.HasPrefix(field, ":") }
 	switch {
-	case fields[0] == "rm", fields[0] == "git" && fields[1] == "rm" && !slices.Contains(fields, "--cached"):
-		name(fields[slices.Index(fields, "rm")+1:])
+	case fields[0] == "rm":
+		name(fields[1:])
 		how = byRemoval
 	case fields[0] != "git":
-	case fields[1] == "checkout" && len(fields) > 3 && fields[2] == "--":
+	case fields[1] == "rm" && !slices.Contains(fields, "--cached"):
+		name(fields[2:])
+		how = byRemoval
+	case fields[1] == "checkout" && len(fields) > 3 && fields[2] == "--" && !slices.ContainsFunc(fields[3:], option):
 		name(fields[3:])
 		how = byRestoring
-	case fields[1] == "restore" && !strings.Contains(words, " -"):
+	case fields[1] == "restore" && !slices.ContainsFunc(fields[2:], option):
 		name(fields[2:])
 		how = byRestoring
 	case slices.Contains([]string{"add", "commit", "stash", "checkout", "switch", "merge", "pull", "rebase", "reset"}, fields[1]):
@@ -106,14 +156,10 @@ func touched(words string) (files []string, how effect) {
 func (f *ccFiles) removed(t *ccTurn, call *ccCall, folder string, names []string) []observation {
 	var seen []observation
 	for _, name := range names {
-		name = within(folder, name)
-		for _, file := range slices.Sorted(maps.Keys(f.watched)) {
-			if file != name && !strings.HasPrefix(file, name+"/") {
-				continue
-			}
+		for _, file := range f.watchedIn(within(folder, name)) {
 			w, read := f.watched[file], f.known[file]
 			body := &event.EditProposed{
-				EditId: call.id + "/rm-" + strconv.Itoa(len(f.deletions)), CallId: call.id, FileHash: digestOf([]byte(file)), Language: languageOf(file),
+				EditId: safeID(call.id + "/rm-" + strconv.Itoa(len(f.deletions))), CallId: call.id, FileHash: digestOf([]byte(file)), Language: languageOf(file),
 				CharactersRemoved: utf16Length(w.text), LinesRemoved: lineCount(w.text), FileReadBefore: &read, Applied: true,
 			}
 			if testPath.MatchString(file) {
@@ -129,17 +175,29 @@ func (f *ccFiles) removed(t *ccTurn, call *ccCall, folder string, names []string
 	return seen
 }
 
-// restored takes the agent's edits back, if git can't have them.
-func (f *ccFiles) restored(t *ccTurn, call *ccCall, folder string, files []string) []observation {
+// restored takes the agent's edits back, in files or in folders with all that is in them, if git can't have the edits. What
+// git doesn't know it leaves alone.
+func (f *ccFiles) restored(t *ccTurn, call *ccCall, folder string, names []string) []observation {
 	var seen []observation
-	for _, file := range files {
-		if w := f.watched[within(folder, file)]; w != nil && !w.staged && !w.disturbed {
-			seen = append(seen, w.overwritten(t, call.answered.at, w.original)...)
-		} else if w != nil {
-			delete(f.watched, within(folder, file))
+	for _, name := range names {
+		for _, file := range f.watchedIn(within(folder, name)) {
+			switch w := f.watched[file]; {
+			case w.staged, w.disturbed:
+				delete(f.watched, file)
+			case !w.created:
+				seen = append(seen, w.overwritten(t, call.answered.at, w.original)...)
+			}
 		}
 	}
 	return seen
+}
+
+// watchedIn are the files that are watched in a folder, or the one of that name, in the order of their names.
+func (f *ccFiles) watchedIn(name string) []string {
+	folder := strings.TrimSuffix(name, "/") + "/"
+	return slices.DeleteFunc(slices.Sorted(maps.Keys(f.watched)), func(file string) bool {
+		return file != name && !strings.HasPrefix(file, folder) && (name != "." || path.IsAbs(file))
+	})
 }
 
 // within is a file's path as the tools name it.
