@@ -130,9 +130,9 @@ func serveAssignments() error {
 	})
 	server := &http.Server{Handler: mux, ReadHeaderTimeout: time.Minute}
 	go server.Serve(listener) //nolint:errcheck // it ends with the process
-	fmt.Println(listener.Addr())
+	fmt.Fprintln(os.Stdout, listener.Addr())
 	for lines := bufio.NewScanner(os.Stdin); lines.Scan(); {
-		fmt.Println(cpu().Seconds())
+		fmt.Fprintln(os.Stdout, cpu().Seconds())
 	}
 	return nil
 }

@@ -91,7 +91,7 @@ func (a *Assigner) evaluateOne(w http.ResponseWriter, r *http.Request) {
 	}
 	header := w.Header()
 	header["Content-Type"], header["Cache-Control"] = contentJSON, noStore
-	w.Write(body) //nolint:errcheck // the client is gone
+	_, _ = w.Write(body) // or the client is gone
 }
 
 // The values of headers on the hot path, which nobody changes.

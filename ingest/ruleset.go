@@ -76,5 +76,5 @@ func writeTagged(w http.ResponseWriter, r *http.Request, body []byte, tag string
 		return
 	}
 	header["Content-Type"] = contentJSON
-	w.Write(body) //nolint:errcheck // the client is gone
+	_, _ = w.Write(body) // or the client is gone
 }

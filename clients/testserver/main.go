@@ -105,7 +105,7 @@ func run() error {
 		if err != nil {
 			return err
 		}
-		fmt.Println("done") //nolint:forbidigo // this is the protocol
+		fmt.Println("done")
 	}
 	return server.Close()
 }
