@@ -3,7 +3,6 @@ package dialect
 import (
 	"encoding/json"
 	"regexp"
-	"slices"
 	"strconv"
 	"strings"
 
@@ -94,25 +93,41 @@ func (c *ccChecks) ran(t *ccTurn, call *ccCall) []*event.ChecksRan {
 // did; where the exit code is another command's (a pipe, a semicolon), only what the check printed tells.
 func (c ccCheckCommand) failures(ok bool, output string, alone bool) (n uint32, known bool) {
 	switch {
+	case ok && c.exit && c.kind == event.CheckKind_FORMAT && shows.MatchString(c.id): // it shows what it found, and exits with 0
+		return listed(output), alone && (strings.TrimSpace(output) == "" || !strings.Contains(output, "@@"))
 	case ok && c.exit:
-		if c.kind == event.CheckKind_FORMAT && alone && strings.Contains(c.id, " -l") { // it lists, and exits with 0
-			return listed(output), true
-		}
 		return 0, true
 	case !alone:
 		return 0, false
-	case c.exit:
+	case c.exit && c.first:
 		return max(1, failuresIn(output)), true
 	}
 	if n := failuresIn(output); n > 0 {
 		return n, true
 	}
+	if c.exit || c.cut || troubled.MatchString(output) { // what came before it may have failed, or what it printed is not all there
+		return 0, false
+	}
 	return 0, passed.MatchString(output)
 }
 
-// listed are the lines of a list.
-func listed(output string) uint32 {
-	return uint32(len(slices.DeleteFunc(strings.Split(output, "\n"), func(line string) bool { return strings.TrimSpace(line) == "" })))
+var (
+	// shows: a formatter that lists files or prints a difference, whatever it exits with.
+	shows = regexp.MustCompile(`\x00(?:gofmt|gofumpt|goimports) (?:\S+ )*-[a-z]*[ld]`)
+	// listedFile is a line of a list of files.
+	listedFile = regexp.MustCompile(`^\S+\.\w+$`)
+	// troubled is an output that speaks of failures which nobody counts.
+	troubled = regexp.MustCompile(`(?m)\bFAIL\b|^panic:|\b[1-9]\d* errors?\b|^error(?:\[\w+\])?:|^E\s`)
+)
+
+// listed are the files of a list.
+func listed(output string) (n uint32) {
+	for line := range strings.Lines(output) {
+		if listedFile.MatchString(strings.TrimSpace(line)) {
+			n++
+		}
+	}
+	return n
 }
 
 // failuresIn counts the failures in a check's output; 0 if it tells of none.

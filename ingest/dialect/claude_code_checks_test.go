@@ -112,6 +112,17 @@ func TestHowAChecksRunEnded(t *testing.T) {
 		{"the exit code is the pipe's, nothing tells", "go test ./... | head -1", true, "...", nil},
 		{"the exit code is echo's", "pytest; echo done", true, "=== 1 failed in 0.1s ===\ndone", 1},
 		{"nobody minds", "npm test || true", true, "…", nil},
+		{"cut off: it may have failed before", "go test ./... | head -3", true, "ok  \ta\t0.1s\nok  \tb\t0.1s", nil},
+		{"filtered", "go test ./... | grep -v cached", true, "ok  \ta\t0.1s", nil},
+		{"filtered, and it tells", "go test ./... 2>&1 | grep -E 'FAIL|ok'", true, "--- FAIL: TestA (0.0s)\nok  \tb\t0.1s", 1},
+		{"it panics in between", "go test ./... | tail -30", true, "panic: x\nok  \ta\t0.1s", nil},
+		{"an error that nobody counts", "rspec | tail -3", true, "3 examples, 0 failures, 1 error occurred outside of examples", nil},
+		{"it is written down too", "go test ./... | tee log", true, "ok  \ta\t0.1s", 0},
+		{"what it needs failed", "npm ci && npm test", false, "Exit code 1\nnpm ERR! network", nil},
+		{"what it needs worked", "npm ci && npx jest", false, "Exit code 1\nTests:       4 failed, 9 passed, 13 total", 4},
+		{"nothing before it fails", "cd web && export CI=1 && npm test", false, "Exit code 1", 1},
+		{"gofmt beside another", "gofmt -l . && go vet ./...", true, "a.go\nb.go", 0},
+		{"gofmt shows a difference", "gofmt -d .", true, "diff a.go\n@@ -1 +1 @@\n-a\n+b", nil},
 		{"of two, which?", "go vet ./... && go test ./...", false, "Exit code 1\n--- FAIL: TestA", nil},
 	} {
 		t.Run(c.name, func(t *testing.T) {

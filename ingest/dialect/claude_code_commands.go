@@ -185,15 +185,19 @@ func checkKind(command string) (event.CheckKind, bool) {
 // ccCheckCommand is a check on a command line.
 type ccCheckCommand struct {
 	kind event.CheckKind
-	id   string // the folder that the line goes to, and the command
+	id   string // the folder that the line goes to, and the command with what its output goes through
 	exit bool   // the line's exit code is the check's own, unless one before it failed
+	// Nothing that could fail stands before it on the line.
+	first bool
+	// What it printed goes through another command, which may have left out what failed.
+	cut bool
 }
 
 // checksOn are the checks that a command line runs. One that runs only if another command failed isn't known to have run.
 func checksOn(line string) []ccCheckCommand {
 	var out []ccCheckCommand
 	list := segments(line)
-	folder := ""
+	folder, first := "", true
 	for i, s := range list {
 		words := command(s.text)
 		if to, ok := strings.CutPrefix(words, "cd "); ok {
@@ -207,13 +211,38 @@ func checksOn(line string) []ccCheckCommand {
 		for _, next := range list[i+1:] {
 			exit = exit && next.before == "&&"
 		}
+		through, cut := pipe(list[i+1:])
 		for _, one := range targets(words) {
 			if kind, ok := checkKind(one); ok {
-				out = append(out, ccCheckCommand{kind: kind, id: folder + "\x00" + one, exit: exit})
+				out = append(out, ccCheckCommand{kind: kind, id: folder + "\x00" + one + through, exit: exit, first: first, cut: cut})
 			}
 		}
+		first = first && (words == "" || harmless.MatchString(words))
 	}
 	return out
+}
+
+// harmless are commands that don't fail.
+var harmless = regexp.MustCompile(`^(?:export|source|\.|set|echo|true|pwd|mkdir -p|unset)(?: |$)|^\w+=`)
+
+// pipe is what a command's output goes through, and whether something of it may be missing then: the end of it, which is
+// where runners sum up, is taken for the whole.
+func pipe(next []ccSegment) (through string, cut bool) {
+	for _, s := range next {
+		if s.before != "|" {
+			break
+		}
+		words := command(s.text)
+		program, _, _ := strings.Cut(words, " ")
+		switch program {
+		case "tee", "cat":
+		case "tail":
+			through += "\x00" + words
+		default:
+			through, cut = through+"\x00"+words, true
+		}
+	}
+	return through, cut
 }
 
 // targets parts a runner's command with several tasks, all of them checks, into one for each.

@@ -257,7 +257,11 @@ func TestWeakenedTests(t *testing.T) {
 		{"another expectation", "t.Errorf(\"a\")\n", "t.Errorf(\"b\")\n", 0},
 		{"written in another way", "if a != b {\n\tt.Fatal(a)\n}\nif c != d {\n\tt.Fatal(c)\n}\n", "require.Equal(t, []int{a, c}, []int{b, d})\n", 0},
 		{"put into a loop", "assert a == 1\nassert b == 2\n", "for x, y in rows:\n    assert x == y\n", 0},
-		{"a test added", "expect(a)\nexpect(b)\n", "expect(a)\n  it('does more', () => {\n", 0},
+		{"a test added that asserts too", "expect(a)\nexpect(b)\n", "expect(a)\n  it('does more', () => {\n expect(b)\n", 0},
+		{"a test added that asserts nothing", "t.Error(1)\nt.Error(2)\n", "t.Error(1)\nfunc TestB(t *testing.T) {\n}\n", 1},
+		{"a comment in their place", "t.Error(1)\nt.Error(2)\n", "t.Error(1) // too strict for now, assert each later\n", 1},
+		{"a comment of several lines", "expect(a)\nexpect(b)\n", "/* expect(a)\n for each */\n", 1},
+		{"an attribute is no comment", "#[test]\nfn a() {}\n", "fn a() {}\n", 1},
 		{"an assertion added", "expect(a)\n", "expect(a)\nexpect(b)\n", 0},
 		{"nothing of tests", "return a", "return b", 0},
 	} {

@@ -142,7 +142,7 @@ func (f *ccFiles) decided(t *ccTurn, call *ccCall) *event.EditDecided {
 			body.Decision, body.Source, body.Shown = event.Decision_PARTLY, event.DecisionSource_USER, &shown
 		case t.anchor.permission == "acceptEdits", t.anchor.permission == "bypassPermissions":
 			body.Decision, body.Source = event.Decision_ACCEPTED, event.DecisionSource_AUTO_ACCEPT
-		case f.waited(call) >= minAsked:
+		case f.waited(call) >= minAsked && len(call.answered.results) == 1: // of several answers in a line any may have taken so long
 			body.Decision, body.Source, body.Shown = event.Decision_ACCEPTED, event.DecisionSource_USER, &shown
 		default:
 			return nil
@@ -274,14 +274,18 @@ var assertions = []*regexp.Regexp{
 
 var loop = regexp.MustCompile(`\b(for|each|forEach|parametrize)\b`)
 
+// comment is a line's comment: what stands there tests nothing.
+var comment = regexp.MustCompile(`(?m)(?:^|\s)(?://|#(?:[^\[]|$)|--\s).*$|/\*(?s:.*?)\*/`)
+
 // weakenedTests counts the tests that an edit removed, began to skip, or of which it took assertions away without putting
-// others (or a loop) in their place.
+// others (or a loop) in their place. That an assertion holds whatever happens can't be told.
 func weakenedTests(before, ai string) int {
+	before, ai = comment.ReplaceAllString(before, ""), comment.ReplaceAllString(ai, "")
 	count := func(mark *regexp.Regexp, text string) int { return len(mark.FindAllStringIndex(text, -1)) }
 	removed := count(testMark, before) - count(testMark, ai)
 	skipped := count(skipMark, ai) - count(skipMark, before)
 	weakened := max(0, removed) + max(0, skipped)
-	if weakened > 0 || removed != 0 || count(loop, ai) > count(loop, before) {
+	if weakened > 0 || count(loop, ai) > count(loop, before) {
 		return weakened
 	}
 	dropped := 0
