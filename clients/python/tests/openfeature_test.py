@@ -1,6 +1,8 @@
 """OpenFeature's own SDK and OFREP provider, as published, against a gateway."""
 
 import json
+import pathlib
+import re
 import urllib.request
 
 import pytest
@@ -12,6 +14,7 @@ from openfeature.exception import ErrorCode
 from openfeature.flag_evaluation import Reason
 
 FLAG = "composer-checkpoint"
+ROOT = pathlib.Path(__file__).resolve().parents[3]
 
 
 @pytest.fixture
@@ -88,3 +91,16 @@ def test_bulk(gateway):
     assert status == 200 and [f["key"] for f in body["flags"]] == [FLAG]
     assert bulk(tag)[:2] == (304, tag)
     assert bulk('"another"')[0] == 200
+
+
+def test_the_examples_of_the_manual(gateway):
+    manual = (ROOT / "docs/assignment.md").read_text()
+    examples = re.findall(r"```python\n(.*?)```", manual, re.DOTALL)
+    assert len(examples) == 2
+    names = {"token": gateway.token, "key": gateway.key, "assignment": assignment}
+    for example in examples:
+        exec(example.replace("https://millrace.example.com", gateway.url), names)
+    names["client"].stop()
+    api.clear_providers()
+    assert names["answer"].error_code is None and names["a"].error is None
+    assert names["answer"].value == names["a"].version

@@ -1,5 +1,6 @@
 // OpenFeature's own SDKs and OFREP providers, as published, against a gateway.
 import assert from "node:assert/strict";
+import { readFileSync } from "node:fs";
 import { after, before, test } from "node:test";
 
 import { OFREPProvider } from "@openfeature/ofrep-provider";
@@ -8,7 +9,7 @@ import { OpenFeature } from "@openfeature/server-sdk";
 import { OpenFeature as OpenFeatureWeb, ProviderEvents } from "@openfeature/web-sdk";
 
 import { Client } from "../src/index.js";
-import { Gateway } from "./gateway.js";
+import { Gateway, root } from "./gateway.js";
 
 const flag = "composer-checkpoint";
 let gateway: Gateway;
@@ -46,6 +47,20 @@ test("the server SDK evaluates as the ruleset does", async () => {
   ] as const) {
     assert.deepEqual([details.value, details.errorCode], ["mine", code]);
   }
+  await OpenFeature.clearProviders();
+});
+
+test("the examples of the manual", async () => {
+  const manual = readFileSync(`${root}docs/assignment.md`, "utf8");
+  const examples = [...manual.matchAll(/```ts\n(.*?)```/gs)].map((m) => (m[1] ?? "").replaceAll("https://millrace.example.com", gateway.url));
+  assert.equal(examples.length, 2);
+  const names = { OpenFeature, OFREPProvider, Client, token: gateway.token, key: gateway.key };
+  const run = new Function(...Object.keys(names), `return (async () => {\n${examples.join("\n")}\nreturn { answer, a, client };\n})();`);
+  const { answer, a, client } = await run(...Object.values(names));
+  client.stop();
+  assert.equal(answer.errorCode, undefined);
+  assert.equal(a.error, undefined);
+  assert.equal(answer.value, a.version);
   await OpenFeature.clearProviders();
 });
 
