@@ -29,7 +29,7 @@ type CLI struct {
 	Up    UpCommand    `cmd:"" group:"start" help:"Everything in one process: broker, Postgres, objects, all roles, the page. With --demo, simulated traffic through a whole cycle."`
 	Score ScoreCommand `cmd:"" group:"start" help:"Score agent transcripts on this machine; nothing leaves it unless --judge-url says where to."`
 
-	Reward    RewardCommand    `cmd:"" group:"train" help:"Change the reward: show, lint, test, adopt, status, history."`
+	Reward    RewardCommand    `cmd:"" group:"train" help:"Change the reward: show, lint, test, stress, replay, baseline, adopt, status, history."`
 	Shards    ShardsCommand    `cmd:"" group:"train" help:"What trainers pull: list, verify, cat, pull."`
 	Ledger    LedgerCommand    `cmd:"" group:"train" help:"The table of all settled turns: its files, a copy of them, its columns, what it says of the reward."`
 	Cut       CutCommand       `cmd:"" group:"train" help:"The training set of an interval."`

@@ -4,6 +4,7 @@ import (
 	"context"
 	"fmt"
 	"io"
+	"strings"
 
 	"millrace/checkpoint"
 	"millrace/checkpoint/adoption"
@@ -18,7 +19,7 @@ type RewardAdopt struct {
 	Spec       string  `arg:"" type:"existingfile" help:"The reward spec."`
 	Why        string  `required:"" help:"The reason, for the record."`
 	Baseline   string  `default:"replay" placeholder:"replay|v0|keep|FILE" help:"The baseline that comes with it: of a replay of the interval (the default), v0, the one in force, or a document."`
-	Judge      *string `placeholder:"VERSION" help:"Only this judge's verdicts count from now on; '' lets all count. Default: as it is."`
+	Judge      *string `placeholder:"VERSION" help:"Only this judge's verdicts count from now on; an empty one lets all count. Default: as it is."`
 	Postgres   string  `env:"MILLRACE_POSTGRES" placeholder:"URL" help:"Postgres, for the interval's ledger."`
 	Objects    string  `env:"MILLRACE_OBJECTS" placeholder:"URL" help:"Object store, for the interval's ledger."`
 	DuringTest bool    `help:"Let settle_after change although an A/B test runs."`
@@ -38,6 +39,9 @@ turns that settle after it are scored by the new spec, and no row that was writt
 
 // Run implements the command.
 func (c *RewardAdopt) Run(ctx context.Context, out *Output) error {
+	if strings.TrimSpace(c.Why) == "" {
+		return usagef("--why is empty: give the reason, for the record")
+	}
 	document, err := readFile("reward spec", c.Spec)
 	if err != nil {
 		return err
@@ -76,7 +80,7 @@ func (c *RewardAdopt) Run(ctx context.Context, out *Output) error {
 	}
 	if c.DryRun {
 		return report(out, request, func(w io.Writer) error {
-			_, err := fmt.Fprintf(w, "would replace %s with baseline %s; nothing was adopted\n", before.Spec, before.Baseline)
+			_, err := fmt.Fprintf(w, "would put %s in the place of %s (baseline %s); nothing was adopted\n", spec.ID(), before.Spec, before.Baseline)
 			return err
 		})
 	}
@@ -85,7 +89,11 @@ func (c *RewardAdopt) Run(ctx context.Context, out *Output) error {
 		return err
 	}
 	return report(out, adopted, func(w io.Writer) error {
-		fmt.Fprintln(w, "adopted")
+		if adopted.Seq == before.Seq {
+			fmt.Fprintln(w, "it is in force already: nothing changed")
+		} else {
+			fmt.Fprintln(w, "adopted")
+		}
 		printReward(w, &adopted)
 		return nil
 	})

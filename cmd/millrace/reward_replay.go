@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"io"
 	"os"
+	"slices"
 	"strings"
 
 	"millrace/distill/replay"
@@ -37,6 +38,11 @@ definition of a signal does can only be seen by a run of the log. See docs/repla
 
 // Run implements the command.
 func (c *RewardReplay) Run(ctx context.Context, out *Output) (err error) {
+	for flag, path := range map[string]string{"--html": c.HTML, "--overlay": c.Overlay} {
+		if path != "" && slices.ContainsFunc(append([]string{c.Spec, c.Baseline}, c.Paths...), func(in string) bool { return samePath(in, path) }) {
+			return usagef("%s %s is read from: write to another file", flag, path)
+		}
+	}
 	scorer, err := c.scorer()
 	if err != nil {
 		return err
@@ -83,6 +89,16 @@ func (c *RewardReplay) Run(ctx context.Context, out *Output) (err error) {
 		}
 	}
 	return report(out, result, func(w io.Writer) error { return printReplay(w, result) })
+}
+
+// samePath says whether two names are of one file.
+func samePath(a, b string) bool {
+	x, err := os.Stat(a)
+	if err != nil {
+		return false
+	}
+	y, err := os.Stat(b)
+	return err == nil && os.SameFile(x, y)
 }
 
 // scorer is the spec with its baseline.

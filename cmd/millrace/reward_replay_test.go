@@ -143,6 +143,7 @@ func TestRewardReplayRefuses(t *testing.T) {
 		"a file twice":        {[]string{"--spec", spec, dir, filepath.Join(dir, "a.parquet")}, exitUsage, "named twice"},
 		"by another name":     {[]string{"--spec", spec, dir, link}, exitUsage, "named twice"},
 		"an overlay of some":  {[]string{"--spec", spec, "--overlay", filepath.Join(no, "o.arrow"), mixed}, exitFailed, "no overlay: 1 turns"},
+		"over what it reads":  {[]string{"--spec", spec, "--html", spec, dir}, exitUsage, "is read from"},
 		"a file that isn't":   {[]string{"--spec", spec, garbage}, exitFailed, "x.parquet"},
 		"nothing there":       {[]string{"--spec", spec, filepath.Join(no, "nowhere")}, exitFailed, "nowhere"},
 		"an empty window":     {[]string{"--spec", spec, "--from", "2031-01-01", dir}, exitUsage, "no turn settled there"},

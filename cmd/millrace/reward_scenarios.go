@@ -117,6 +117,11 @@ func readScenarios(paths []string) ([]rewardspec.Scenario, error) {
 		if err != nil {
 			return nil, fmt.Errorf("%s: %w", path, err)
 		}
+		for _, s := range own.Scenarios {
+			if slices.ContainsFunc(all, func(o rewardspec.Scenario) bool { return o.Name == s.Name }) {
+				return nil, fmt.Errorf("%s line %d: there is a scenario %q already; choose another name", path, s.Line, s.Name)
+			}
+		}
 		known = append(known, own)
 		var behaviours []rewardspec.Behaviour
 		for _, k := range known {

@@ -124,12 +124,19 @@ func (d *document) effort(n *yaml.Node) Effort {
 	return e
 }
 
+// maxComponents bounds what every turn has to be scored by.
+const maxComponents = 100
+
 func (d *document) components(n *yaml.Node) []Component {
 	if n == nil {
 		return nil
 	}
 	if n.Kind != yaml.SequenceNode || len(n.Content) == 0 {
 		d.fail(n, "components: expected a list of {name, value}")
+		return nil
+	}
+	if len(n.Content) > maxComponents {
+		d.fail(n, "components: there are %d; at most %d", len(n.Content), maxComponents)
 		return nil
 	}
 	var list []Component

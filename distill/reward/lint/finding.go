@@ -67,6 +67,7 @@ const (
 	RetentionUnread = "retention-unread"
 	FollowUpUnread  = "follow-up-unread"
 	ThumbUnread     = "thumb-unread"
+	BlindToOutcome  = "blind-to-outcome"
 	ChecksUnread    = "checks-unread"
 	TestsUnread     = "tests-unread"
 	PaidPerCount    = "paid-per-count"
@@ -123,6 +124,10 @@ var Codes = []Code{
 	{
 		TestsUnread, "warning", "Nothing depends on tests being deleted or weakened: the cheapest way to a green run is free.",
 		"A component such as `-0.8 * care.tests_weakened`.",
+	},
+	{
+		BlindToOutcome, "warning", "Two outcomes that users tell apart (a bad rating and none, half of an edit kept and all of it) earn the same: what lies between them costs nothing.",
+		"Let the component rise over the whole range, or let another one tell them apart.",
 	},
 	{
 		PaidPerCount, "error", "More of something that costs the agent nothing earns more: calls, words, tokens, parallel calls, or the same edit split in many.",

@@ -53,6 +53,7 @@ func Check(document []byte, o Options) (*Report, error) {
 	l.slopes()
 	if !incomplete { // or what a misspelt component reads would be missed as well
 		l.unread()
+		l.blind()
 	}
 	l.work()
 	l.clip()

@@ -71,10 +71,10 @@ func cases(t testing.TB) map[string]struct {
 	return map[string]c{
 		"shipped": {edited(t), nil, ""},
 
-		"paid to be undone":         {edited(t, thumb, `"0.5 * explicit.thumb"}`+"\n"+`  - {name: x, value: "0.1 * follow_up.undone"`), []string{"error 10 turned-round"}, "pays for a fault: follow_up.undone"},
+		"paid to be undone":         {edited(t, thumb, `"0.5 * explicit.thumb"}`+"\n"+`  - {name: x, value: "0.1 * follow_up.undone"`, clip, wide), []string{"error 10 turned-round"}, "pays for a fault: follow_up.undone"},
 		"paid for broken lint":      {edited(t, thumb, `"0.5 * explicit.thumb"}`+"\n"+`  - {name: x, value: "0.1 * care.conventions_broken - 0.1"`), []string{"error 10 turned-round"}, "care.conventions_broken"},
 		"punished for mending":      {edited(t, thumb, `"0.5 * explicit.thumb"}`+"\n"+`  - {name: x, value: "-0.1 * care.checks_fixed"`), []string{"error 10 turned-round"}, "punishes a success: care.checks_fixed"},
-		"with what may be missing":  {edited(t, "follow_up.confidence", "follow_up.rephrase_similarity"), []string{"error 8 evidence-hidden"}, "follow_up.rephrase_similarity"},
+		"with what may be missing":  {edited(t, "follow_up.confidence", "follow_up.rephrase_similarity"), []string{"error 8 evidence-hidden", "error 8 turned-round"}, "follow_up.rephrase_similarity"},
 		"with what is always there": {edited(t, retention, `"0.7 * (1.5 * edits.retention - 0.5) - 0.01 * min(tools.edit_no_match, 3)"`), nil, ""},
 
 		"a misspelt signal":    {edited(t, "explicit.thumb", "explicit.tumb"), []string{"error 9 document"}, "did you mean explicit.thumb?"},
@@ -92,7 +92,7 @@ func cases(t testing.TB) map[string]struct {
 			"error 20 clip-within-reach", "warning 7 evidence-hidden",
 		}, "the other component that reads it alone"},
 		"a thumb that waits for checks": {
-			edited(t, thumb, `"0.5 * explicit.thumb - 0.1 * care.verified_after_edit"`),
+			edited(t, thumb, `"0.4 * explicit.thumb + 0.1 * care.verified_after_edit"`),
 			[]string{"error 9 evidence-hidden"},
 			"reads the thumb together with care.verified_after_edit",
 		},
@@ -134,6 +134,8 @@ func cases(t testing.TB) map[string]struct {
 		"failures diluted":     {more(t, "-0.1 * tools.failed / max(tools.calls, 1)"), []string{"error 7 paid-per-count", "error 7 invalid-call-pays"}, "tools.calls"},
 		"broken checks paid":   {edited(t, clip, wide, "-0.5 * care.checks_broken", "0.5 * care.checks_broken"), []string{"error 10 turned-round"}, "pays for a fault"},
 		"weakened tests paid":  {edited(t, clip, wide, "-0.8 * care.tests_weakened", "0.1 * care.tests_weakened"), []string{"error 11 turned-round"}, "care.tests_weakened"},
+		"half a thumb":         {edited(t, thumb, `"0.5 * max(explicit.thumb, 0)"`), []string{"warning 9 blind-to-outcome"}, "explicit.thumb = -1 earns what 0 does"},
+		"retention saturated":  {edited(t, retention, `"0.7 * (1.5 * min(edits.retention * 10.0, 1.0) - 0.5)"`), []string{"warning 7 blind-to-outcome"}, "edits.retention = 0.5 earns what 1 does"},
 		"a thumb turned round": {edited(t, thumb, `"-0.5 * explicit.thumb"`), []string{"error 9 turned-round"}, "punishes a success"},
 		"retention that falls": {edited(t, retention, `"0.7 * (0.5 - edits.retention)"`), []string{"error 7 turned-round"}, "edits.retention from"},
 		"a dip outweighed":     {more(t, "-0.1 * edits.retention"), nil, ""},

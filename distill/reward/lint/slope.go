@@ -199,6 +199,48 @@ func (l *linter) unread() {
 	}
 }
 
+// blind tries whether outcomes that users tell apart earn the same, whatever else is the case.
+func (l *linter) blind() {
+	for _, o := range []struct {
+		name   string
+		values []float64
+	}{
+		{"edits.retention", []float64{0, .5, 1}}, {"follow_up.polarity", []float64{-1, 0, 1}}, {"explicit.thumb", []float64{-1, 0, 1}},
+	} {
+		i := slices.IndexFunc(l.spec.Components, func(c rewardspec.Component) bool { return reads(&c, o.name) })
+		if i < 0 || !l.moves[o.name] {
+			continue // said already: nothing depends on it
+		}
+		for v := range len(o.values) - 1 {
+			if l.alike(o.name, o.values[v], o.values[v+1]) {
+				l.add(Finding{
+					Warning, BlindToOutcome, l.spec.Components[i].Line,
+					fmt.Sprintf("%s = %s earns what %s does, in every turn that was tried", o.name, number(o.values[v]), number(o.values[v+1])),
+					"let a component rise from one to the other",
+				})
+				break
+			}
+		}
+	}
+}
+
+// alike says whether two values of a signal make no difference.
+func (l *linter) alike(name string, a, b float64) bool {
+	for range slopeTurns / 4 {
+		one := l.turn(false)
+		set(one, name, a)
+		if name == "follow_up.polarity" {
+			set(one, "follow_up.confidence", 1)
+		}
+		other := copied(one)
+		set(other, name, b)
+		if _, up, down := l.change(one, other); up != nil || down != nil {
+			return false
+		}
+	}
+	return true
+}
+
 // work tries whether the same thinking is cheaper elsewhere, and whether work has a price at all.
 func (l *linter) work() {
 	w := l.spec.Effort.Weights
