@@ -185,8 +185,9 @@ func (j *Judging) put(ctx context.Context, w waiting) bool {
 	if v.Votes.Refused > 0 && j.toldOfRefusal.CompareAndSwap(false, true) {
 		j.deps.Logger.Warn("the judge's endpoint refuses requests; does it know response_format json_schema, and are they short enough for the model? Its own log says why", "turn", w.TurnID)
 	}
-	j.metrics.verdict(v)
-	j.write(ctx, w, v)
+	if j.write(ctx, w, v) {
+		j.metrics.verdict(v) // only now: what isn't in the log is asked again after a crash
+	}
 	return true
 }
 
@@ -202,11 +203,12 @@ func (j *Judging) answered() {
 	}
 }
 
-// write puts the verdict into the log, as any emitter would.
-func (j *Judging) write(ctx context.Context, w waiting, v Verdict) {
+// write puts the verdict into the log, as any emitter would; false if it could not. An abstention is no evidence, and nothing to
+// write.
+func (j *Judging) write(ctx context.Context, w waiting, v Verdict) bool {
 	e, err := w.Evidence(v, j.deps.Judge.Version())
 	if e == nil && err == nil {
-		return
+		return true
 	}
 	var m eventlog.Message
 	if err == nil {
@@ -219,6 +221,7 @@ func (j *Judging) write(ctx context.Context, w waiting, v Verdict) {
 		j.metrics.unwritten.Inc()
 		j.deps.Logger.Error("a verdict could not be written", "turn", w.TurnID, "error", err)
 	}
+	return err == nil
 }
 
 // follower reads one partition.
